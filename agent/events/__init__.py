@@ -1,0 +1,1 @@
+"""What wakes the agent: kernel events (bcc), file changes (inotify)."""

@@ -1,0 +1,1 @@
+"""Monitoring groups, samples, metrics."""

@@ -1,0 +1,1 @@
+"""The daemon: event loop, readiness, reload, watchdog, logs and journal."""

@@ -1,0 +1,1 @@
+"""Processes and cgroups as procfs and cgroupfs show them. Knows nothing of policy or resctrl."""
