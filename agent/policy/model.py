@@ -34,7 +34,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class WayRange:
-    """From ``start`` to ``end`` per cent of the ways (0 ≤ start < end ≤ 100) of the cache, or of the class's partition."""
+    """From ``start`` to ``end`` per cent of the ways (0 ≤ start < end ≤ 100) of the cache or of the partition."""
 
     start: Fraction
     end: Fraction

@@ -8,10 +8,11 @@ from agent.policy.model import Position
 
 
 class Severity(Enum):
-    """An error refuses the policy; a warning does not."""
+    """An error refuses the policy; a warning says what is likely not meant; a note what was rounded."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
