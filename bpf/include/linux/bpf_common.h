@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* bcc's own bpf.h asks for it and needs nothing of it. */
