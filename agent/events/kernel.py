@@ -1,0 +1,131 @@
+"""Cgroup and task events as the kernel tells them, through bpf/tasks.bpf.c."""
+
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from typing import Self
+
+from agent.events.btf import KernelTypes
+from agent.events.event import Event, EventKind
+from agent.events.loader import LoadedProgram, load
+from agent.events.ringbuffer import RingBuffer
+from agent.events.unavailable import BpfUnavailableError, Cause
+from agent.resources import resource
+
+__all__ = ["Event", "EventKind", "KernelEvents"]
+
+_RING_PAGES = 256
+"""1 MiB: some 8000 events with paths of a hundred bytes, more than a burst of container starts makes."""
+
+
+class KernelEvents:
+    """The events of one cgroup hierarchy, from now on. Needs no capability once it is open."""
+
+    def __init__(self, program: LoadedProgram, *, sees_fork_races: bool) -> None:
+        self.sees_fork_races = sees_fork_races
+        self._program = program
+        self._records: list[bytes] = []
+        self._ring = RingBuffer(program.maps["events"], self._records.append)
+        self._map = mmap.mmap(program.maps["words"], mmap.PAGESIZE)
+        self._words = memoryview(self._map).cast("Q")
+        self._cut_short = 0
+
+    @classmethod
+    def open(cls, hierarchy_id: int, *, ring_pages: int = _RING_PAGES) -> Self:
+        """Load and attach. ``hierarchy_id`` is the first field of /proc/PID/cgroup; 0 is cgroup v2.
+
+        Raises BpfUnavailableError, which says why and what to do. ``ring_pages`` is a power of two.
+        """
+        try:
+            with KernelTypes() as types:
+                offsets = _offsets(types)
+        except BpfUnavailableError as error:
+            if error.cause is not Cause.TRACEPOINTS:
+                raise
+            return cls.open_without_btf(hierarchy_id, ring_pages=ring_pages)
+        program = _load("bpf/tasks.bpf.c", hierarchy_id, ring_pages, offsets)
+        return cls(program, sees_fork_races="-DTASK_CLOSID" in "".join(offsets))
+
+    @classmethod
+    def open_without_btf(cls, hierarchy_id: int, *, ring_pages: int = _RING_PAGES) -> Self:
+        """The same with what tracefs, which must be mounted, says of the kernel's tracepoints."""
+        program = _load("bpf/tasks_tracepoints.bpf.c", hierarchy_id, ring_pages, ())
+        return cls(program, sees_fork_races=False)
+
+    def fileno(self) -> int:
+        """Readable while events wait."""
+        return self._ring.fileno()
+
+    def read(self) -> list[Event]:
+        """All events that wait, in the order in which they happened."""
+        self._ring.consume()
+        records = self._records.copy()
+        self._records.clear()
+        events = [event for record in records if (event := _event(record))]
+        self._cut_short += len(records) - len(events)
+        return events
+
+    def lost(self) -> int:
+        """Events that found the ring full, and those whose path the kernel cut short."""
+        return self._words[_LOST] + self._cut_short
+
+    def watch_execs(self, wanted: bool) -> None:  # noqa: FBT001 - a switch is what it is
+        """Whether EXECED is told; at first it is not."""
+        self._words[_WATCH_EXECS] = int(wanted)
+
+    def close(self) -> None:
+        """Detach. Take ``fileno()`` out of the event loop first."""
+        self._program.close()
+        self._ring.close()
+        self._words.release()
+        self._map.close()
+
+
+_HEADER = struct.Struct("=QQIHH")
+_LOST = 0
+_WATCH_EXECS = 1
+_KINDS = {kind.value: kind for kind in EventKind}
+
+_CUT_LENGTH = 1023
+"""Bytes of a path that fills the buffer which the kernel has for it (TRACE_CGROUP_PATH_LEN)."""
+
+_WITH_PATH = {EventKind.CGROUP_MADE, EventKind.CGROUP_REMOVED, EventKind.CGROUP_RENAMED, EventKind.ATTACHED}
+
+
+def _event(record: bytes) -> Event | None:
+    """None for a path that may be cut short: it would name another cgroup."""
+    time_ns, cgroup_id, tid, number, whole = _HEADER.unpack_from(record)
+    kind = _KINDS[number]
+    path = record[_HEADER.size : -1]
+    if kind in _WITH_PATH and len(path) in {0, _CUT_LENGTH}:
+        return None
+    return Event(kind, time_ns, cgroup_id, tid, bool(whole), os.fsdecode(path))
+
+
+def _load(source: str, hierarchy_id: int, ring_pages: int, offsets: Sequence[str]) -> LoadedProgram:
+    cflags = (f"-DHIERARCHY_ID={hierarchy_id}", f"-DRING_PAGES={ring_pages}", *offsets)
+    return load(resource(source), cflags=cflags, maps=("events", "words"))
+
+
+def _offsets(types: KernelTypes) -> tuple[str, ...]:
+    """The compiler's options that tell the program where this kernel keeps what it reads."""
+    wanted = _FIELDS | (_RESCTRL_FIELDS if types.has("task_struct", "closid") else {})
+    return tuple(f"-D{name}={types.offset(*field)}" for name, field in wanted.items())
+
+
+_FIELDS = {
+    "TASK_PID": ("task_struct", "pid"),
+    "TASK_CGROUPS": ("task_struct", "cgroups"),
+    "CSS_SET_DFL_CGRP": ("css_set", "dfl_cgrp"),
+    "CGROUP_KN": ("cgroup", "kn"),
+    "CGROUP_ROOT": ("cgroup", "root"),
+    "KERNFS_ID": ("kernfs_node", "id"),
+    "ROOT_HIERARCHY_ID": ("cgroup_root", "hierarchy_id"),
+}
+
+_RESCTRL_FIELDS = {
+    "TASK_CLOSID": ("task_struct", "closid"),
+    "TASK_RMID": ("task_struct", "rmid"),
+}
+"""Absent from kernels without resctrl."""
