@@ -12,6 +12,10 @@ class MachineError(Exception):
     """A file that describes the machine is missing or reads like nothing a kernel writes. The path comes first."""
 
 
+class AllocationError(Exception):
+    """The machine cannot give what was asked; the message says what was asked and what there is."""
+
+
 class ResctrlError(Exception):
     """The kernel refused an operation on a group; also the base of the refusals that callers tell apart."""
 
