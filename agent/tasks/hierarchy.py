@@ -126,7 +126,7 @@ def _hierarchy_ids(proc_cgroup: str) -> Iterable[tuple[frozenset[str], int]]:
 
 
 def _read_mount(line: str, ids: dict[frozenset[str], int]) -> tuple[Path, Hierarchy | None]:
-    """Where a line of mountinfo mounts something (proc_pid_mountinfo(5)), and the hierarchy if that is what it mounts."""
+    """Where a line of mountinfo (proc_pid_mountinfo(5)) mounts something, and the hierarchy if it mounts one."""
     place, _, filesystem = line.partition(" - ")
     root_path, mount_point = (_unescape(field) for field in place.split(" ")[3:5])
     kind, _, options = filesystem.split(" ", 2)
