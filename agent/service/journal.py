@@ -12,6 +12,7 @@ import socket
 import struct
 from array import array
 from collections.abc import Mapping
+from typing import Self
 
 SOCKET_PATH = "/run/systemd/journal/socket"
 
@@ -26,13 +27,23 @@ _LONGEST_NAME = 64
 
 
 class Journal:
-    """An open way to journald. Raises OSError where no journal listens at ``path``."""
+    """An open way to journald; a context manager. Raises OSError where no journal listens at ``path``."""
 
     def __init__(self, path: str = SOCKET_PATH) -> None:
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-        self._socket.connect(path)
+        try:
+            self._socket.connect(path)
+        except OSError:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def send(self, entry: bytes) -> None:
         """Hand over an entry made by ``encode``; a journald that was restarted is found again. Raises OSError."""

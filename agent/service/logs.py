@@ -160,6 +160,9 @@ class _JournalWriter:
 
     debug = info = warning = error = critical = exception = msg
 
+    def close(self) -> None:
+        self._journal.close()
+
 
 class _Forwarder(logging.Handler):
     """What libraries say through ``logging`` (asyncio's forgotten exceptions above all)."""

@@ -1,0 +1,92 @@
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.service.notify import Notifier, watchdog_interval_s
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.settimeout(5)
+        yield listening
+
+
+def assignments(manager: socket.socket) -> list[str]:
+    return manager.recv(4096).decode().split("\n")
+
+
+def test_readiness_comes_with_a_status(manager: socket.socket) -> None:
+    Notifier(manager.getsockname()).ready("5 classes in force")
+    assert assignments(manager) == ["READY=1", "STATUS=5 classes in force"]
+
+
+def test_a_reload_begins_with_the_time_in_the_same_datagram(manager: socket.socket) -> None:
+    before_us = time.monotonic_ns() // 1000
+    Notifier(manager.getsockname()).reloading()
+    reloading, stamp = assignments(manager)
+    assert reloading == "RELOADING=1"
+    name, _, value = stamp.partition("=")
+    assert name == "MONOTONIC_USEC"
+    assert before_us <= int(value) <= time.monotonic_ns() // 1000
+
+
+@pytest.mark.parametrize(("method", "datagram"), [("stopping", "STOPPING=1"), ("watchdog", "WATCHDOG=1")])
+def test_the_other_states_are_single_assignments(manager: socket.socket, method: str, datagram: str) -> None:
+    getattr(Notifier(manager.getsockname()), method)()
+    assert assignments(manager) == [datagram]
+
+
+def test_a_status_of_several_lines_cannot_smuggle_in_an_assignment(manager: socket.socket) -> None:
+    Notifier(manager.getsockname()).status("policy.yaml:1:1: error\nREADY=1")
+    assert assignments(manager) == ["STATUS=policy.yaml:1:1: error READY=1"]
+
+
+def test_an_abstract_socket_is_reached() -> None:
+    name = f"resctrl-agent-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(f"\0{name}")
+        listening.settimeout(5)
+        Notifier.from_environment({"NOTIFY_SOCKET": f"@{name}"}).stopping()
+        assert assignments(listening) == ["STOPPING=1"]
+
+
+@pytest.mark.parametrize("environment", [{}, {"NOTIFY_SOCKET": ""}])
+def test_without_a_manager_nothing_is_said(environment: dict[str, str]) -> None:
+    with capture_logs() as logged:
+        Notifier.from_environment(environment).ready("unheard")
+    assert logged == []
+
+
+@pytest.mark.parametrize("address", ["/nonexistent/notify", "vsock:2:1234", "/" + "x" * 200])
+def test_a_manager_that_cannot_be_reached_is_logged_once(address: str) -> None:
+    notifier = Notifier(address)
+    with capture_logs() as logged:
+        notifier.ready("unheard")
+        notifier.watchdog()
+    assert [(entry["log_level"], entry["socket"]) for entry in logged] == [("warning", address)]
+
+
+@pytest.mark.parametrize(
+    ("environment", "interval_s"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": ""}, None),
+    ],
+)
+def test_the_watchdog_is_fed_twice_as_often_as_it_asks(environment: dict[str, str], interval_s: float | None) -> None:
+    assert watchdog_interval_s(environment) == interval_s
+
+
+def test_a_watchdog_interval_that_is_no_number_is_an_error() -> None:
+    with pytest.raises(ValueError, match="soon"):
+        watchdog_interval_s({"WATCHDOG_USEC": "soon"})
