@@ -1,0 +1,58 @@
+"""The machine's three faces, as the reconciler needs them together: resctrl, cgroups, procfs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.resctrl.filesystem import Resctrl
+from agent.resctrl.machine import Machine
+from agent.tasks.hierarchy import Hierarchy
+from agent.tasks.process import has_resctrl_groups, resctrl_groups
+
+ASK_EACH_UP_TO = 32
+"""More threads than this are looked up by reading their groups' ``tasks``, a walk over all tasks of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where tasks are, where they can be put, and what procfs says of them."""
+
+    resctrl: Resctrl
+    machine: Machine
+    hierarchy: Hierarchy
+    proc: Path
+
+    def membership(self) -> dict[int, str]:
+        """Thread id → control group of every thread that is not in the root group."""
+        return {tid: name for name in self.resctrl.groups() for tid in self.resctrl.tasks(name)}
+
+    def elsewhere(self, threads: list[int], group: str) -> list[int]:
+        """Those of ``threads`` that are not in ``group``. Some of them may have died."""
+        if self._tells_of_each(threads):
+            found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
+            return [tid for tid, groups in found.items() if groups is not None and groups[0] != group]
+        if group:
+            members = set(self.resctrl.tasks(group))
+            return [tid for tid in threads if tid not in members]
+        placed = self.membership()
+        return [tid for tid in threads if tid in placed]
+
+    def within(self, threads: list[int], groups: Iterable[str]) -> list[int]:
+        """Those of ``threads`` that are in one of ``groups``."""
+        if self._tells_of_each(threads):
+            found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
+            wanted = frozenset(groups)
+            return [tid for tid, actual in found.items() if actual is not None and actual[0] in wanted]
+        members = {tid for name in groups for tid in self.resctrl.tasks(name)}
+        return [tid for tid in threads if tid in members]
+
+    def group_of(self, tid: int) -> str:
+        """The control group of one thread; "" is the root group, and what a thread that is gone reads as."""
+        if self._tells_of_each([tid]):
+            groups = resctrl_groups(self.proc, tid, tid)
+            return groups[0] if groups else ""
+        return self.membership().get(tid, "")
+
+    def _tells_of_each(self, threads: list[int]) -> bool:
+        """Whether to ask the kernel about each thread. It would not know of an emulated resctrl."""
+        return len(threads) <= ASK_EACH_UP_TO and not self.resctrl.emulated and has_resctrl_groups(self.proc)

@@ -1,0 +1,105 @@
+"""Which groups the agent created, remembered across restarts and kills.
+
+A file in the state directory, one for each resctrl mount. A group is ours when name, inode and boot match. Before
+mkdir the intent is written down, without an inode: a kill between mkdir and the record leaves an intent, and the
+group of that name is then known to be ours, since the intent was written under resctrl's lock after looking that no
+such group existed. Losing the file costs the right to remove the groups, nothing else.
+
+The file also remembers what the hardware made of an amount where it was not what was asked, so that the difference
+is not taken for drift.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.resctrl.filesystem import Resctrl
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+DEFAULT_STATE = Path("/var/lib/resctrl-agent")
+
+Granted = dict[tuple[str, str, int], tuple[int, int]]
+
+
+class StateError(Exception):
+    """The state directory cannot be written; says which file and why."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the agent created on one resctrl mount. Every change is on disk when the call returns."""
+
+    path: Path
+    boot_id: str
+    _inodes: dict[str, int | None] = field(default_factory=dict)
+    _granted: Granted = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, state: Path, resctrl_root: Path, boot_id: str | None = None) -> "Ledger":
+        """Reads the ledger of a mount. A file that is missing, of another boot or not readable is an empty ledger."""
+        boot = boot_id if boot_id is not None else BOOT_ID.read_text().strip()
+        path = state / (str(resctrl_root).strip("/").replace("/", "-") + ".json")
+        ledger = cls(path, boot)
+        try:
+            stored = json.loads(path.read_text())
+            if stored["boot_id"] == boot:
+                ledger._inodes = {str(name): inode for name, inode in stored["groups"].items()}
+                ledger._granted = {(g, r, d): (asked, got) for g, r, d, asked, got in stored["granted"]}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls(path, boot)
+        return ledger
+
+    @property
+    def granted(self) -> Mapping[tuple[str, str, int], tuple[int, int]]:
+        """(group, resource, domain) → (asked, got) where the hardware did otherwise than asked."""
+        return self._granted
+
+    def owned(self, resctrl: Resctrl) -> frozenset[str]:
+        """The groups that exist and that the agent created."""
+        existing = resctrl.groups()
+        return frozenset(name for name in existing if self._is_ours(name, resctrl))
+
+    def intend(self, name: str) -> None:
+        """About to create a group that does not exist."""
+        self._inodes[name] = None
+        self._save()
+
+    def created(self, name: str, inode: int) -> None:
+        """The group was created."""
+        self._inodes[name] = inode
+        self._save()
+
+    def removed(self, name: str) -> None:
+        """The group is gone, or was never created after all."""
+        self._inodes.pop(name, None)
+        self._granted = {key: value for key, value in self._granted.items() if key[0] != name}
+        self._save()
+
+    def grant(self, differences: Granted, asked: frozenset[tuple[str, str, int]]) -> None:
+        """Of the values ``asked`` for just now, those that came out otherwise are ``differences``."""
+        granted = {key: value for key, value in self._granted.items() if key not in asked} | differences
+        if granted != self._granted:
+            self._granted = granted
+            self._save()
+
+    def _is_ours(self, name: str, resctrl: Resctrl) -> bool:
+        if name not in self._inodes:
+            return False
+        inode = self._inodes[name]
+        return inode is None or inode == resctrl.group_inode(name)
+
+    def _save(self) -> None:
+        stored = {
+            "boot_id": self.boot_id,
+            "groups": self._inodes,
+            "granted": [[*key, *value] for key, value in self._granted.items()],
+        }
+        fresh = self.path.with_suffix(".new")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(json.dumps(stored) + "\n")
+            os.replace(fresh, self.path)
+        except OSError as error:
+            raise StateError(f"{self.path}: cannot remember which groups are the agent's: {error.strerror}") from error

@@ -1,0 +1,144 @@
+"""Placing threads: the fast path for one cgroup or one process, which is also how the full pass heals.
+
+What is done depends on what is there, never on the event that led here: the threads that are in a cgroup now are
+compared with the group they belong in, and the difference is written. A thread inherits its group from the thread that
+creates it, and the kernel copies the ids early in fork, before the child can be seen. So after every write the
+cgroup is read again, until a reading finds nothing out of place.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from agent.reconcile.node import Node
+from agent.reconcile.rules import RuleBook, Target, Verdict
+from agent.resctrl.filesystem import Tasks
+from agent.tasks.cgroups import read_threads
+from agent.tasks.process import cgroup_of, process_of, read_program, threads_of
+
+MAX_PASSES = 10
+"""Readings of one cgroup before the rest is left for later: something in it forks faster than we place."""
+
+WRITE_UNSEEN_UP_TO = 64
+"""So many new threads are written without asking where they are: a write costs less than the question, and writing
+a thread that is in place already is harmless."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What placing one cgroup or process did."""
+
+    path: str
+    moved: list[tuple[Target | None, int]] = field(default_factory=list)
+    """How many threads went to which target; None: to the root group, since no rule claims them any more."""
+    complete: bool = True
+    """False: threads were still found out of place after MAX_PASSES readings, or could not be moved."""
+    failures: dict[int, str] = field(default_factory=dict)
+    """Thread → why the kernel refused."""
+
+    @property
+    def threads(self) -> int:
+        """Threads moved, over all targets."""
+        return sum(count for _, count in self.moved)
+
+
+class Placement:
+    """Puts threads where one policy wants them. Keeps the groups' ``tasks`` files open.
+
+    ``managed``: the control groups of the policy's classes, and those of former classes until they are removed;
+    threads that no rule claims are taken out of these and of no others.
+    """
+
+    def __init__(self, node: Node, rules: RuleBook, managed: frozenset[str]) -> None:
+        self.node = node
+        self.rules = rules
+        self.managed = managed - {""}
+        self._files: dict[str, Tasks] = {}
+
+    def close(self) -> None:
+        """Closes the ``tasks`` files."""
+        for tasks in self._files.values():
+            tasks.close()
+        self._files.clear()
+
+    def place(self, path: str, leave: Collection[int] = ()) -> Outcome:
+        """Every thread in the cgroup itself (not below it) to where it belongs, except those in ``leave``.
+
+        Raises GroupGoneError when a class's group was removed under us, ResctrlError for what is not about one thread.
+        """
+        verdict = self.rules.judge_cgroup(path)
+        hierarchy = self.node.hierarchy
+
+        def read() -> list[int]:
+            return read_threads(hierarchy.mount, path, hierarchy.threads_file) or []
+
+        if verdict.candidates:
+            return self._converge(path, read, lambda threads: self._judged(verdict, threads), leave)
+        return self._converge(path, read, lambda threads: [(verdict.otherwise, threads)], leave)
+
+    def place_process(self, pid: int) -> Outcome:
+        """Every thread of the process, judged anew, as after an exec."""
+        proc = self.node.proc
+        path = cgroup_of(proc, pid, self.node.hierarchy)
+        if path is None:
+            return Outcome("")
+        verdict = self.rules.judge_cgroup(path)
+        return self._converge(path, lambda: threads_of(proc, pid), lambda threads: self._judged(verdict, threads), ())
+
+    def _converge(
+        self,
+        path: str,
+        read: Callable[[], list[int]],
+        sort: Callable[[list[int]], list[tuple[Target | None, list[int]]]],
+        leave: Collection[int],
+    ) -> Outcome:
+        outcome = Outcome(path)
+        seen = set(leave)
+        for number in range(MAX_PASSES):
+            unseen = [tid for tid in read() if tid not in seen]
+            if not unseen:
+                return outcome
+            seen.update(unseen)
+            before = outcome.threads
+            for target, threads in sort(unseen):
+                self._put(target, threads, outcome, ask=number > 0 or len(threads) > WRITE_UNSEEN_UP_TO)
+            if outcome.threads == before:
+                return outcome
+        outcome.complete = False
+        return outcome
+
+    def _put(self, target: Target | None, threads: list[int], outcome: Outcome, *, ask: bool) -> None:
+        if target is None:
+            threads = self.node.within(threads, self.managed)
+        elif ask or not target.group:
+            threads = self.node.elsewhere(threads, target.group)
+        if not threads:
+            return
+        result = self._tasks(target.group if target else "").move(threads)
+        if result.moved:
+            outcome.moved.append((target, len(result.moved)))
+        if result.failed:
+            outcome.failures.update(result.failed)
+            outcome.complete = False
+
+    def _judged(self, verdict: Verdict, threads: list[int]) -> list[tuple[Target | None, list[int]]]:
+        """Threads by where the process of each belongs. Those that are gone are left out."""
+        targets: dict[int, Target | None] = {}
+        sorted_out: dict[int, tuple[Target | None, list[int]]] = {}
+        for tid in threads:
+            pid = process_of(self.node.proc, tid)
+            if pid is None:
+                continue
+            if pid not in targets:
+                program = read_program(self.node.proc, pid)
+                if program is None:
+                    continue
+                targets[pid] = self.rules.judge(verdict, program)
+            target = targets[pid]
+            sorted_out.setdefault(id(target), (target, []))[1].append(tid)
+        return list(sorted_out.values())
+
+    def _tasks(self, group: str) -> Tasks:
+        tasks = self._files.get(group)
+        if tasks is None:
+            tasks = self._files[group] = self.node.resctrl.open_tasks(group)
+        return tasks

@@ -1,0 +1,308 @@
+"""Desired state − observed state → actions, in an order in which each of them is legal. Pure.
+
+The order, and why:
+
+1. ``set-mode shareable`` for groups of ours whose exclusive mode is in the way: the kernel judges a mask against the
+   masks in force, so an exclusive group has to let go before anybody moves across its ways.
+2. ``remove-group`` for as many stale groups as new ones need CLOSIDs of; the rest stay until their tasks have moved.
+3. ``create-group``.
+4. ``write-schemata``, groups that only give up ways first, so that two classes do not share ways on the way.
+5. ``set-mode exclusive``, then ``set-cpus``.
+6. ``move-tasks``: masks are in force before anybody is moved in.
+7. ``remove-group`` for what is stale.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.policy.model import Mode
+from agent.reconcile.desired import Desired, DesiredGroup
+from agent.resctrl.filesystem import Group
+from agent.resctrl.machine import Machine
+from agent.resctrl.schemata import Schemata, is_cache, value_text
+
+ROOT = ""
+"""The name of the root group."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGroup:
+    """mkdir of a control group."""
+
+    group: str
+
+    def as_json(self) -> dict[str, object]:
+        """The action as ``plan --output json`` shows it."""
+        return {"action": "create-group", "group": self.group}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGroup:
+    """rmdir of a control group that the agent created and no class needs any more."""
+
+    group: str
+
+    def as_json(self) -> dict[str, object]:
+        """The action as ``plan --output json`` shows it."""
+        return {"action": "remove-group", "group": self.group}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSchemata:
+    """One value of one domain; ``before`` of a group still to be created is what mkdir will give it."""
+
+    group: str
+    resource: str
+    domain: int
+    before: int | None
+    after: int
+
+    def as_json(self) -> dict[str, object]:
+        """The action as ``plan --output json`` shows it."""
+        before = None if self.before is None else value_text(self.resource, self.before)
+        after = value_text(self.resource, self.after)
+        return {
+            "action": "write-schemata",
+            "group": self.group,
+            "resource": self.resource,
+            "domain": self.domain,
+            "from": before,
+            "to": after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SetMode:
+    """A change of a group's mode."""
+
+    group: str
+    before: str
+    after: str
+
+    def as_json(self) -> dict[str, object]:
+        """The action as ``plan --output json`` shows it."""
+        return {"action": "set-mode", "group": self.group, "from": self.before, "to": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class SetCpus:
+    """A change of the CPUs whose otherwise unplaced tasks use the group."""
+
+    group: str
+    before: frozenset[int]
+    after: frozenset[int]
+
+    def as_json(self) -> dict[str, object]:
+        """The action as ``plan --output json`` shows it."""
+        return {"action": "set-cpus", "group": self.group, "from": sorted(self.before), "to": sorted(self.after)}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTasks:
+    """So many threads are not in their group."""
+
+    group: str
+    count: int
+
+    def as_json(self) -> dict[str, object]:
+        """The action as ``plan --output json`` shows it."""
+        return {"action": "move-tasks", "group": self.group, "count": self.count}
+
+
+Action = CreateGroup | RemoveGroup | WriteSchemata | SetMode | SetCpus | MoveTasks
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The machine's groups as they are."""
+
+    groups: Mapping[str, Group]
+    """By name, the root group as "" among them."""
+    owned: frozenset[str] = frozenset()
+    """Those that the agent created."""
+    granted: Mapping[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
+    """(group, resource, domain) → (what was asked last, what the hardware made of it)."""
+
+    def foreign(self, desired: Mapping[str, DesiredGroup]) -> tuple[str, ...]:
+        """Groups that are neither ours nor any class's, by name."""
+        return tuple(sorted(g for g in self.groups if g != ROOT and g not in self.owned and g not in desired))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, in order, and why it cannot be done (then nothing is)."""
+
+    preparation: tuple[Action, ...]
+    """Groups, schemata, modes, CPUs: everything before the first task moves."""
+    moves: tuple[MoveTasks, ...]
+    cleanup: tuple[RemoveGroup, ...]
+    obstacles: tuple[str, ...]
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All of it, in order."""
+        return (*self.preparation, *self.moves, *self.cleanup)
+
+
+def make_plan(desired: Desired, observed: Observed, machine: Machine, moves: Mapping[str, int]) -> Plan:
+    """``moves``: group → how many threads have to be moved into it."""
+    draft = _Draft(desired.groups, observed, machine)
+    early, late = draft.stale()
+    counted = tuple(MoveTasks(name, count) for name, count in sorted(moves.items()) if count)
+    cleanup = tuple(RemoveGroup(name) for name in late)
+    return Plan(tuple(draft.preparation(early)), counted, cleanup, tuple(draft.obstacles()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    desired: Mapping[str, DesiredGroup]
+    observed: Observed
+    machine: Machine
+
+    def obstacles(self) -> Iterator[str]:
+        yield from self._name_clashes()
+        foreign = self.observed.foreign(self.desired)
+        needed = 1 + len([name for name in self.desired if name != ROOT]) + len(foreign)
+        if foreign and needed > self.machine.num_closids:
+            yield (
+                f"out of CLOSIDs: the machine has {self.machine.num_closids}, the root group and the policy's classes "
+                f"need {needed - len(foreign)}, and {len(foreign)} are held by groups of somebody else: "
+                f"{', '.join(foreign)}. Remove those that nobody needs (rmdir), or use fewer classes"
+            )
+        for name in foreign:
+            yield from self._exclusive_neighbour(self.observed.groups[name])
+
+    def stale(self) -> tuple[list[str], list[str]]:
+        """Our groups that no class needs: those whose CLOSIDs are needed first, and the rest."""
+        stale = sorted(name for name in self.observed.owned if name not in self.desired)
+        spare = self.machine.num_closids - len(self.observed.groups)
+        wanting = max(0, len(self._new()) - spare)
+        return stale[:wanting], stale[wanting:]
+
+    def preparation(self, early: Sequence[str]) -> Iterator[Action]:
+        writes = {name: self._writes(group) for name, group in self.desired.items()}
+        relaxed = [name for name in self.observed.groups if self._must_let_go(name, writes)]
+        yield from (SetMode(name, Mode.EXCLUSIVE.value, Mode.SHAREABLE.value) for name in relaxed)
+        yield from (RemoveGroup(name) for name in early)
+        yield from (CreateGroup(name) for name in self._new())
+        for name in sorted(writes, key=lambda name: not _only_shrinks(writes[name])):
+            yield from writes[name]
+        yield from self._exclusive_modes(relaxed)
+        yield from self._cpus()
+
+    def _new(self) -> list[str]:
+        return [name for name in self.desired if name not in self.observed.groups]
+
+    def _name_clashes(self) -> Iterator[str]:
+        for name, group in self.desired.items():
+            exists = name != ROOT and name in self.observed.groups
+            if exists and name not in self.observed.owned and not group.adopt:
+                yield (
+                    f'group "{name}" exists and the agent did not create it: remove it (rmdir), name the class '
+                    f"otherwise, or say `adopt: true` for the class to let the agent change it"
+                )
+
+    def _exclusive_neighbour(self, foreign: Group) -> Iterator[str]:
+        if foreign.mode not in (Mode.EXCLUSIVE.value, "pseudo-locked"):
+            return
+        for group in self.desired.values():
+            met = meeting(group.schemata, foreign.schemata, self.machine)
+            if met:
+                name = f'class "{group.class_name}"'
+                yield f'{name} meets group "{foreign.name}", which is {foreign.mode} and not the agent\'s, in {met}'
+
+    def _writes(self, group: DesiredGroup) -> list[WriteSchemata]:
+        existing = self.observed.groups.get(group.name)
+        current = existing.schemata if existing else self._mkdir_default()
+        return [
+            WriteSchemata(group.name, resource, domain, current.get(resource, {}).get(domain), value)
+            for resource, values in group.schemata.items()
+            for domain, value in values.items()
+            if not self._in_force(group.name, resource, domain, current.get(resource, {}).get(domain), value)
+        ]
+
+    def _in_force(self, group: str, resource: str, domain: int, current: int | None, wanted: int) -> bool:
+        granted = self.observed.granted.get((group, resource, domain))
+        return current == wanted or (granted is not None and granted == (wanted, current))
+
+    def _mkdir_default(self) -> Schemata:
+        """What mkdir gives a new group: all but others' exclusive ways, the lowest run of them; bandwidth unlimited."""
+        default: dict[str, Mapping[int, int]] = {
+            b.name: dict.fromkeys(b.domains, b.maximum) for b in self.machine.bandwidths
+        }
+        exclusive = [g for g in self.observed.groups.values() if g.mode != Mode.SHAREABLE.value]
+        for cache in self.machine.caches:
+            for name in cache.schemata_names:
+                taken = dict.fromkeys(cache.domains, 0)
+                for group in exclusive:
+                    for peer in cache.schemata_names:
+                        for domain, mask in group.schemata.get(peer, {}).items():
+                            taken[domain] = taken.get(domain, 0) | mask
+                default[name] = {d: _lowest_run(cache.cbm_mask & ~taken[d]) for d in cache.domains}
+        return default
+
+    def _must_let_go(self, name: str, writes: Mapping[str, Sequence[WriteSchemata]]) -> bool:
+        group = self.observed.groups[name]
+        ours = name in self.observed.owned or name in self.desired
+        if group.mode != Mode.EXCLUSIVE.value or not ours:
+            return False
+        wanted = self.desired.get(name)
+        if wanted is None or wanted.mode is Mode.SHAREABLE or any(is_cache(w.resource) for w in writes[name]):
+            return True
+        others = (_after(own) for other, own in writes.items() if other != name)
+        return any(meeting(after, group.schemata, self.machine) for after in others)
+
+    def _exclusive_modes(self, relaxed: Sequence[str]) -> Iterator[SetMode]:
+        for name, group in self.desired.items():
+            existing = self.observed.groups.get(name)
+            mode = Mode.SHAREABLE.value if existing is None or name in relaxed else existing.mode
+            if group.mode is Mode.EXCLUSIVE and mode != Mode.EXCLUSIVE.value:
+                yield SetMode(name, mode, Mode.EXCLUSIVE.value)
+
+    def _cpus(self) -> Iterator[SetCpus]:
+        for name, group in self.desired.items():
+            existing = self.observed.groups.get(name)
+            before = existing.cpus if existing else frozenset()
+            wanted = group.cpus
+            if wanted is None and name in self.observed.owned:
+                wanted = frozenset()  # the policy no longer names CPUs: they go back to the root group
+            if wanted is not None and wanted != before and name != ROOT:
+                yield SetCpus(name, before, wanted)
+
+
+def meeting(one: Schemata, other: Schemata, machine: Machine) -> str | None:
+    """Where two groups' cache masks meet, code against data too, as the kernel judges it; ``L3 domain 0, ways 3``."""
+    for cache in machine.caches:
+        for domain in cache.domains:
+            both = _ways(one, cache.schemata_names, domain) & _ways(other, cache.schemata_names, domain)
+            if both:
+                return f"{cache.name} domain {domain}, ways {both:x}"
+    return None
+
+
+def _ways(schemata: Schemata, names: Sequence[str], domain: int) -> int:
+    bits = 0
+    for name in names:
+        bits |= schemata.get(name, {}).get(domain, 0)
+    return bits
+
+
+def _after(writes: Sequence[WriteSchemata]) -> Schemata:
+    after: dict[str, dict[int, int]] = {}
+    for write in writes:
+        after.setdefault(write.resource, {})[write.domain] = write.after
+    return after
+
+
+def _only_shrinks(writes: Sequence[WriteSchemata]) -> bool:
+    masks = [w for w in writes if is_cache(w.resource)]
+    return all(w.before is not None and w.after & ~w.before == 0 for w in masks)
+
+
+def _lowest_run(bits: int) -> int:
+    lowest = bits & -bits
+    run = 0
+    while lowest & bits:
+        run |= lowest
+        lowest <<= 1
+    return run

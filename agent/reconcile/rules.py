@@ -1,0 +1,226 @@
+"""Which rule wins, and why the others did not. Pure.
+
+A rule has two halves. What it asks of the cgroup (``cgroup``, ``unit``, ``kubernetes``) is answered once for each
+cgroup; what it asks of the program (``exe``, ``comm``, ``user``) once for each process. So a cgroup's verdict is
+the first rule that asks only of the cgroup and holds, preceded by those rules that hold as far as the cgroup goes and
+still have a question for each process. Most cgroups have no such candidates, and all their threads go one way.
+"""
+
+import pwd
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from agent.policy.model import Conditions, KubernetesConditions, Policy, Rule
+from agent.reconcile.globs import name_pattern, path_pattern, prefixes
+from agent.tasks.names import Names, identify
+from agent.tasks.process import Program
+
+NEGATED = "what it says under `not` holds"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a task belongs: the rule that said so, its class and control group ("" is the root group)."""
+
+    rule: Rule
+    class_name: str
+    group: str
+    workload: str
+    """The cgroup that the rule matched; for a rule on the program, the rule's label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A rule that holds for a cgroup and still asks something of each process in it."""
+
+    target: Target
+    conditions: Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules say of one cgroup: candidates are asked first, in order; then ``otherwise`` (None: no rule)."""
+
+    candidates: tuple[Candidate, ...]
+    otherwise: Target | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One rule tried on one task; ``reasons`` says which conditions did not hold, and is empty where all did."""
+
+    rule: Rule
+    reasons: tuple[str, ...]
+
+    @property
+    def matched(self) -> bool:
+        """Whether every condition held."""
+        return not self.reasons
+
+
+def uid_by_name(user: str) -> int | None:
+    """The uid of a user name or of a number written out; None when the machine knows no such user."""
+    if user.isdecimal():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+class RuleBook:
+    """A policy's rules, ready to be asked. Remembers its verdict on each cgroup until told to forget it."""
+
+    def __init__(self, policy: Policy, uid_of: Callable[[str], int | None] = uid_by_name) -> None:
+        self._rules = policy.rules
+        self._groups = {name: spec.group for name, spec in policy.classes.items()}
+        self._uids = {user: uid_of(user) for rule in policy.rules for user in _users(rule.when)}
+        self._verdicts: dict[str, Verdict] = {}
+        self.judges_programs = policy.judges_programs
+
+    @property
+    def unknown_users(self) -> tuple[str, ...]:
+        """User names in rules that this machine does not know; such a condition never holds."""
+        return tuple(sorted(user for user, uid in self._uids.items() if uid is None))
+
+    def judge_cgroup(self, path: str) -> Verdict:
+        """The rules' verdict on a cgroup, ``/`` for the hierarchy's root."""
+        verdict = self._verdicts.get(path)
+        if verdict is None:
+            verdict = self._verdicts[path] = self._judge_cgroup(path)
+        return verdict
+
+    def forget(self, path: str) -> None:
+        """Drop the verdict on a cgroup that is gone."""
+        self._verdicts.pop(path, None)
+
+    def judge(self, verdict: Verdict, program: Program) -> Target | None:
+        """Where a process of that cgroup belongs; None when no rule matches."""
+        for candidate in verdict.candidates:
+            if not self._program_reasons(candidate.conditions, program):
+                return candidate.target
+        return verdict.otherwise
+
+    def explain(self, path: str, program: Program) -> tuple[Trial, ...]:
+        """Every rule up to and including the one that matches, with the conditions that did not hold."""
+        trials = []
+        names = identify(path)
+        for rule in self._rules:
+            _, reasons = _cgroup_reasons(rule.when, path, names)
+            conditions = _left_to_ask(rule.when, path, names)
+            if conditions is None:
+                reasons.append(NEGATED)
+            else:
+                reasons += self._program_reasons(conditions, program)
+            trials.append(Trial(rule, tuple(reasons)))
+            if not reasons:
+                break
+        return tuple(trials)
+
+    def _judge_cgroup(self, path: str) -> Verdict:
+        names = identify(path)
+        candidates = []
+        for rule in self._rules:
+            workload, reasons = _cgroup_reasons(rule.when, path, names)
+            if reasons:
+                continue
+            conditions = _left_to_ask(rule.when, path, names)
+            if conditions is None:
+                continue
+            target = self._target(rule, rule.label if conditions.of_program else workload)
+            if not conditions.of_program:
+                return Verdict(tuple(candidates), target)
+            candidates.append(Candidate(target, conditions))
+        return Verdict(tuple(candidates), None)
+
+    def _target(self, rule: Rule, workload: str) -> Target:
+        return Target(rule, rule.class_name, self._groups[rule.class_name], workload)
+
+    def _program_reasons(self, when: Conditions, program: Program) -> list[str]:
+        reasons = []
+        if when.exe and not (program.exe and _any(path_pattern, when.exe, program.exe)):
+            reasons.append(f"exe is {program.exe or 'unreadable'}, not {_or(when.exe)}")
+        if when.comm and not _any(name_pattern, when.comm, program.comm):
+            reasons.append(f"comm is {program.comm}, not {_or(when.comm)}")
+        if when.user and program.uid not in {self._uids[user] for user in when.user}:
+            unknown = [user for user in when.user if self._uids[user] is None]
+            known = f" (no such user here: {', '.join(unknown)})" if unknown else ""
+            reasons.append(f"user is {program.uid}, not {_or(when.user)}{known}")
+        if when.negated and not self._program_reasons(when.negated, program):
+            reasons.append(NEGATED)
+        return reasons
+
+
+def _left_to_ask(when: Conditions, path: str, names: Names) -> Conditions | None:
+    """The program's half of ``when``, given that the cgroup's half holds; None when ``not`` already rules it out.
+
+    ``not`` fails to hold, and so asks nothing more, as soon as the cgroup lacks something that it names.
+    """
+    negated = None
+    if when.negated is not None:
+        _, reasons = _cgroup_reasons(when.negated, path, names)
+        inner = _left_to_ask(when.negated, path, names)
+        if not reasons and inner is not None:
+            if not inner.of_program:
+                return None
+            negated = inner
+    return Conditions(exe=when.exe, comm=when.comm, user=when.user, negated=negated)
+
+
+def _cgroup_reasons(when: Conditions, path: str, names: Names) -> tuple[str, list[str]]:
+    """The workload that the cgroup's half of a rule matches, and which conditions do not hold.
+
+    Where several conditions match ancestors of different depth, the deepest is the workload.
+    """
+    owners = []
+    reasons = []
+    if when.cgroup:
+        owner = _cgroup_owner(when.cgroup, path)
+        owners.append(owner)
+        if owner is None:
+            reasons.append(f"cgroup {path} is not in {_or(when.cgroup)}")
+    if when.unit:
+        owner = _unit_owner(when.unit, names)
+        owners.append(owner)
+        if owner is None:
+            within = ", ".join(unit for unit, _ in names.units) or "none"
+            reasons.append(f"unit is not {_or(when.unit)} (units of {path}: {within})")
+    if when.kubernetes is not None:
+        owners.append(names.pod.path if names.pod else None)
+        reasons += _pod_reasons(when.kubernetes, path, names)
+    return max((owner for owner in owners if owner is not None), key=len, default=path), reasons
+
+
+def _cgroup_owner(globs: Iterable[str], path: str) -> str | None:
+    patterns = [path_pattern(glob) for glob in globs]
+    return next((p for p in prefixes(path) if any(pattern.fullmatch(p) for pattern in patterns)), None)
+
+
+def _unit_owner(globs: Iterable[str], names: Names) -> str | None:
+    patterns = [name_pattern(glob) for glob in globs]
+    deepest_first = reversed(names.units)
+    return next((path for unit, path in deepest_first if any(p.fullmatch(unit) for p in patterns)), None)
+
+
+def _pod_reasons(when: KubernetesConditions, path: str, names: Names) -> list[str]:
+    if names.pod is None:
+        return [f"cgroup {path} is not in a pod"]
+    reasons = []
+    if when.qos and names.pod.qos not in when.qos:
+        reasons.append(f"the pod's QoS class is {names.pod.qos}, not {_or(when.qos)}")
+    if when.pod_uid and not _any(name_pattern, when.pod_uid, names.pod.uid):
+        reasons.append(f"the pod's uid is {names.pod.uid}, not {_or(when.pod_uid)}")
+    return reasons
+
+
+def _any(pattern_of: Callable[[str], re.Pattern[str]], globs: Iterable[str], text: str) -> bool:
+    return any(pattern_of(glob).fullmatch(text) for glob in globs)
+
+
+def _or(values: Iterable[str]) -> str:
+    return " or ".join(values)
+
+
+def _users(when: Conditions) -> tuple[str, ...]:
+    return when.user + (_users(when.negated) if when.negated else ())

@@ -1,0 +1,136 @@
+"""Looking over every task: which workload it belongs to, and whether it is in its group. Writes nothing.
+
+``plan`` and ``status`` print it, the full pass places what it finds out of place.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agent.reconcile.node import Node
+from agent.reconcile.rules import RuleBook, Target, Verdict
+from agent.tasks.cgroups import read_threads, walk
+from agent.tasks.process import process_of, read_program
+
+CGROUPS_A_STEP = 32
+"""After so many cgroups a survey lets others run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A thread that is not where it belongs."""
+
+    tid: int
+    path: str
+    target: Target | None
+    """None: no rule claims it, so it belongs in the root group."""
+    actual: str
+
+    @property
+    def group(self) -> str:
+        """The control group that it belongs in."""
+        return self.target.group if self.target else ""
+
+
+@dataclass(slots=True)
+class Workload:
+    """A cgroup that a rule matched, or a rule on the program, with the threads that belong to it."""
+
+    name: str
+    class_name: str
+    rule: str
+    threads: int = 0
+
+
+@dataclass(slots=True)
+class Survey:
+    """Every task that is somebody's business."""
+
+    workloads: dict[tuple[str, str], Workload] = field(default_factory=dict)
+    """By (workload, class); those without threads are not listed."""
+    misplaced: list[Misplaced] = field(default_factory=list)
+    members: Counter[str] = field(default_factory=Counter)
+    """Control group → threads in it, the root group left out."""
+    threads: int = 0
+
+    def moves(self) -> Counter[str]:
+        """Control group → threads to be moved into it."""
+        return Counter(m.group for m in self.misplaced)
+
+
+def survey(node: Node, rules: RuleBook, managed: frozenset[str]) -> Survey:
+    """A whole survey in one go."""
+    result = Survey()
+    for _ in survey_steps(node, rules, managed, result):
+        pass
+    return result
+
+
+def survey_steps(node: Node, rules: RuleBook, managed: frozenset[str], into: Survey) -> Iterator[None]:
+    """Fills ``into``, and yields now and then so that events are not kept waiting.
+
+    Threads that appear or move meanwhile look misplaced at first; what is still out of place at the end, on a second
+    look, is. Raises ResctrlError when the groups cannot be read.
+    """
+    look = _Look(node, rules, managed, node.membership(), into)
+    into.members.update(look.placed.values())
+    for number, cgroup in enumerate(walk(node.hierarchy.mount)):
+        if number % CGROUPS_A_STEP == CGROUPS_A_STEP - 1:
+            yield
+        threads = look.threads(cgroup.path)
+        if threads:
+            into.threads += len(threads)
+            look.compare(cgroup.path, threads)
+    if into.misplaced:
+        yield
+        look.confirm()
+
+
+@dataclass(slots=True)
+class _Look:
+    node: Node
+    rules: RuleBook
+    managed: frozenset[str]
+    placed: dict[int, str]
+    into: Survey
+
+    def threads(self, path: str) -> list[int]:
+        hierarchy = self.node.hierarchy
+        return read_threads(hierarchy.mount, path, hierarchy.threads_file) or []
+
+    def compare(self, path: str, threads: list[int]) -> None:
+        for target, claimed in self._by_target(self.rules.judge_cgroup(path), threads):
+            if target is not None:
+                self._count(target, len(claimed))
+            for tid in claimed:
+                actual = self.placed.get(tid, "")
+                if self._out_of_place(target, actual):
+                    self.into.misplaced.append(Misplaced(tid, path, target, actual))
+
+    def confirm(self) -> None:
+        """Drops what has died, moved or been placed since it was seen."""
+        self.placed = self.node.membership()
+        present = {path: set(self.threads(path)) for path in {m.path for m in self.into.misplaced}}
+        self.into.misplaced = [
+            m for m in self.into.misplaced if m.tid in present[m.path] and self.placed.get(m.tid, "") == m.actual
+        ]
+
+    def _out_of_place(self, target: Target | None, actual: str) -> bool:
+        return actual in self.managed if target is None else actual != target.group
+
+    def _by_target(self, verdict: Verdict, threads: list[int]) -> Iterator[tuple[Target | None, list[int]]]:
+        if not verdict.candidates:
+            yield verdict.otherwise, threads
+            return
+        for tid in threads:
+            pid = process_of(self.node.proc, tid)
+            program = read_program(self.node.proc, pid) if pid is not None else None
+            if program is not None:
+                yield self.rules.judge(verdict, program), [tid]
+
+    def _count(self, target: Target, threads: int) -> None:
+        key = (target.workload, target.class_name)
+        workload = self.into.workloads.get(key)
+        if workload is None:
+            workload = self.into.workloads[key] = Workload(target.workload, target.class_name, target.rule.label)
+        workload.threads += threads
