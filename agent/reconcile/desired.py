@@ -65,7 +65,7 @@ class Desired:
 
 
 def resolve(policy: Policy, machine: Machine, root: Schemata) -> Desired:
-    """What ``policy`` means on ``machine``; ``root`` is the root group's schemata, which stay unless a class is default.
+    """What ``policy`` means on ``machine``; ``root``: the root group's schemata, which stay unless a class is default.
 
     Never raises for what a policy says: an amount that cannot be is a problem with its position, and that resource
     of that class is left at everything, so that all mistakes are found at once.

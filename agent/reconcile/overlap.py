@@ -16,14 +16,14 @@ def overlap_problems(
     root: Schemata,
     slices: Mapping[str, Mapping[str, int]],
 ) -> list[Problem]:
-    """``masks``: class → its schemata; ``root``: the root group's as found; ``slices``: schemata name → partition → mask.
+    """``masks``: class → schemata; ``root``: the root group's as found; ``slices``: schemata name → partition → mask.
 
     An exclusive class may meet nothing: neither another class nor the root group nor ways that hardware shares
     (the kernel refuses the mode). A partition that others reach into is legal and seldom meant: a warning.
     """
     holders = _holders(policy, masks, root)
     return [
-        *(problem for cache in machine.caches for problem in _exclusive(policy, cache, holders)),
+        *(problem for cache in machine.caches for problem in _exclusive(cache, holders)),
         *(problem for cache in machine.caches for problem in _intrusions(policy, cache, holders, slices)),
     ]
 
@@ -51,7 +51,7 @@ def _holders(policy: Policy, masks: Mapping[str, Schemata], root: Schemata) -> l
     return holders
 
 
-def _exclusive(policy: Policy, cache: CacheResource, holders: list[_Holder]) -> Iterator[Problem]:
+def _exclusive(cache: CacheResource, holders: list[_Holder]) -> Iterator[Problem]:
     for holder in holders:
         if holder.spec is None or holder.spec.mode is not Mode.EXCLUSIVE:
             continue

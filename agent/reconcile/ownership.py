@@ -10,7 +10,6 @@ is not taken for drift.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +99,6 @@ class Ledger:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fresh.write_text(json.dumps(stored) + "\n")
-            os.replace(fresh, self.path)
+            fresh.replace(self.path)
         except OSError as error:
             raise StateError(f"{self.path}: cannot remember which groups are the agent's: {error.strerror}") from error

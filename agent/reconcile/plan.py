@@ -227,9 +227,9 @@ class _Draft:
 
     def _mkdir_default(self) -> Schemata:
         """What mkdir gives a new group: all but others' exclusive ways, the lowest run of them; bandwidth unlimited."""
-        default: dict[str, Mapping[int, int]] = {
-            b.name: dict.fromkeys(b.domains, b.maximum) for b in self.machine.bandwidths
-        }
+        default: dict[str, Mapping[int, int]] = {}
+        for bandwidth in self.machine.bandwidths:
+            default[bandwidth.name] = dict.fromkeys(bandwidth.domains, bandwidth.maximum)
         exclusive = [g for g in self.observed.groups.values() if g.mode != Mode.SHAREABLE.value]
         for cache in self.machine.caches:
             for name in cache.schemata_names:
