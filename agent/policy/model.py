@@ -186,6 +186,8 @@ class Rule:
     when: Conditions
     position: Position
     name: str | None = None
+    class_position: Position | None = None
+    """Where the rule names its class; None in a rule that came from no file."""
 
     @property
     def label(self) -> str:
