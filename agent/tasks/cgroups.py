@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _READ_SIZE = 1 << 16
-"""Bytes asked for at once. The kernel gives at most a page of a thread list at a time; v1 gives more."""
+"""Bytes asked for at once; the kernel gives about a page of a list at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def walk(mount: Path, path: str = "/") -> Iterator[Cgroup]:
 def read_threads(mount: Path, path: str, threads_file: str) -> list[int] | None:
     """The ids of the threads that are in the cgroup itself, not below it; in no order. None: the cgroup is gone.
 
-    ``threads_file`` is the hierarchy's. Zombies are among them until they are reaped. In a threaded subtree each
-    cgroup lists its own threads, the threads of one process in several cgroups.
+    ``threads_file`` is the hierarchy's. Threads that have begun to exit are not listed. In a threaded subtree each
+    cgroup lists its own threads, so those of one process may be in several.
     """
     try:
         descriptor = os.open(f"{mount}{path}/{threads_file}", os.O_RDONLY | os.O_CLOEXEC)
