@@ -2,6 +2,12 @@
 
 import errno
 import os
+from collections.abc import Callable
+
+CREATING = "creating it"
+"""The operation whose errno have meanings of their own."""
+
+SILENT_REFUSAL = "the kernel gives no reason, as for a domain id that the machine does not have"
 
 
 class NotResctrlError(Exception):
@@ -71,3 +77,47 @@ def gone(error: OSError) -> bool:
 def group_text(group: str) -> str:
     """What messages call a group; "" is the root group."""
     return f'group "{group}"' if group else "the root group"
+
+
+def refusal(
+    group: str, operation: str, error: OSError, status: str | None, groups: Callable[[], list[str]]
+) -> ResctrlError:
+    """The error of the kind that callers tell apart; ``groups`` is asked for the names only when they run out."""
+    number = error.errno or errno.EIO
+    making = operation == CREATING
+    if gone(error):
+        advice = None if group else "resctrl is not mounted there any more"
+        return GroupGoneError(group, operation, number, advice=advice)
+    if number == errno.EEXIST:
+        return GroupExistsError(group, operation, number, status)
+    if number in (errno.EPERM, errno.EACCES, errno.EROFS):
+        return NotPermittedError(group, operation, number, status, _what_permits(number, making=making))
+    if making and number == errno.EBUSY:
+        return RmidsInLimboError(group, operation, number, status, "RMIDs of removed groups come free in a while")
+    if making and number == errno.ENOSPC and status:
+        return _out_of(group, operation, status, groups)
+    advice = SILENT_REFUSAL if number == errno.EINVAL and status is None and not making else None
+    return ResctrlError(group, operation, number, status, advice)
+
+
+def _out_of(group: str, operation: str, status: str, groups: Callable[[], list[str]]) -> ResctrlError:
+    """ENOSPC has three meanings, which only the text tells apart; kernels differ in its capitals."""
+    if "closid" in status.lower():
+        names = groups()
+        advice = f"{len(names)} control groups besides the root group have them: {', '.join(names)}"
+        return OutOfClosidsError(group, operation, errno.ENOSPC, status, advice)
+    if "rmid" in status.lower():
+        return OutOfRmidsError(group, operation, errno.ENOSPC, status, "remove a group that nobody needs")
+    return ResctrlError(group, operation, errno.ENOSPC, status)
+
+
+def _what_permits(number: int, *, making: bool) -> str:
+    if number == errno.EROFS:
+        return "resctrl is mounted read-only; `mount -o remount,rw` it (in a container, mount /sys/fs/resctrl writable)"
+    if os.geteuid() != 0:
+        return "only root may"
+    if number == errno.EACCES and making:
+        return "the resctrl root directory is not writable (0555) without CAP_DAC_OVERRIDE; `chmod u+w` it first"
+    if making:
+        return "the kernel makes no control groups here, as on a machine that can only monitor"
+    return "a capability or a security module is missing"
