@@ -1,0 +1,67 @@
+"""What a test needs of the machine, and what was left out where the machine does not have it.
+
+In CI nothing is left out: a machine that cannot run a test fails it.
+"""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+NEEDS_ROOT = ("emulated", "kernel")
+"""Directories in which every test needs root, marked or not."""
+
+
+def _lacks_root() -> str | None:
+    return None if os.geteuid() == 0 else "not root"
+
+
+def _lacks_bpf() -> str | None:
+    found = importlib.util.find_spec("bcc") is not None
+    return None if found else "no bcc (Debian: python3-bpfcc, Fedora: python3-bcc)"
+
+
+def _lacks_runc() -> str | None:
+    missing = [program for program in ("runc", "busybox") if shutil.which(program) is None]
+    return f"no {' and no '.join(missing)}" if missing else None
+
+
+LACKS: dict[str, Callable[[], str | None]] = {"root": _lacks_root, "bpf": _lacks_bpf, "runc": _lacks_runc}
+"""By marker: what the machine lacks for the tests that have it, or None."""
+
+
+def pytest_configure() -> None:
+    """A checkout of somebody else's, or one made by root, can be tested too: without writing to it."""
+    if not os.access(Path(__file__).parent.parent, os.W_OK):
+        settings.register_profile("read-only checkout", database=None)
+        settings.load_profile("read-only checkout")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if _directory_of(item) in NEEDS_ROOT:
+            item.add_marker("root")
+    lacking = {} if os.environ.get("CI") else {marker: lack for marker in LACKS if (lack := LACKS[marker]())}
+    left_out: dict[str, int] = {}
+    for item in items:
+        lacks = [lack for marker, lack in lacking.items() if item.get_closest_marker(marker)]
+        if lacks:
+            item.add_marker(pytest.mark.skip(reason=lacks[0]))
+            left_out[lacks[0]] = left_out.get(lacks[0], 0) + 1
+    config.stash[LEFT_OUT] = left_out
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for lack, count in config.stash.get(LEFT_OUT, {}).items():
+        terminalreporter.write_line(f"Left out: {count} tests, {lack}.", yellow=True)
+
+
+def _directory_of(item: pytest.Item) -> str:
+    """The directory of tests/ that holds the test."""
+    return item.path.relative_to(Path(__file__).parent).parts[0]
