@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from agent.reconcile.ownership import Granted, Ledger, StateError
-from agent.reconcile.plan import Action, CreateGroup, Observed, Plan, RemoveGroup, SetCpus, SetMode, WriteSchemata
+from agent.reconcile.plan import (
+    Action,
+    CreateGroup,
+    Observed,
+    Obstacle,
+    Plan,
+    RemoveGroup,
+    SetCpus,
+    SetMode,
+    WriteSchemata,
+)
 from agent.resctrl.errors import GroupGoneError, ResctrlError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.schemata import Schemata, value_text
@@ -27,15 +37,16 @@ LOCK_WAIT_S = 5.0
 class PlanObstructedError(Exception):
     """The plan cannot be carried out on this machine as it is; ``obstacles`` says why. Nothing was done."""
 
-    def __init__(self, obstacles: Iterable[str]) -> None:
+    def __init__(self, obstacles: Iterable[Obstacle]) -> None:
         self.obstacles = tuple(obstacles)
-        super().__init__("; ".join(self.obstacles))
+        super().__init__("; ".join(map(str, self.obstacles)))
 
 
 class ApplyError(Exception):
     """A step failed. ``left_over`` lists what could not be put back; empty when the machine is as it was."""
 
     def __init__(self, cause: Exception, left_over: Iterable[str]) -> None:
+        self.cause = cause
         self.left_over = tuple(left_over)
         state = (
             "what was done before it is undone"
@@ -102,17 +113,16 @@ class _Steps:
     _undo: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
 
     def take(self, actions: Sequence[Action]) -> None:
+        """One step: a single action, or the schemata values of one group."""
         match actions[0]:
             case CreateGroup(name):
                 self._create(name)
             case RemoveGroup(name):
                 self._remove_early(name)
-            case SetMode(name, before, after):
-                self._will_undo(f"mode of {name}", lambda: self.resctrl.write_mode(name, before))
-                self.resctrl.write_mode(name, after)
-            case SetCpus(name, before, after):
-                self._will_undo(f"cpus of {name}", lambda: self.resctrl.write_cpus(name, before))
-                self.resctrl.write_cpus(name, after)
+            case SetMode() as change:
+                self._set_mode(change)
+            case SetCpus() as change:
+                self._set_cpus(change)
             case _:
                 self._write(actions[0].group, [a for a in actions if isinstance(a, WriteSchemata)])
 
@@ -150,6 +160,14 @@ class _Steps:
 
         remove_owned(name, self.resctrl, self.ledger)
         self._will_undo(f"group {name}", recreate)
+
+    def _set_mode(self, change: SetMode) -> None:
+        self._will_undo(f"mode of {change.group}", lambda: self.resctrl.write_mode(change.group, change.before))
+        self.resctrl.write_mode(change.group, change.after)
+
+    def _set_cpus(self, change: SetCpus) -> None:
+        self._will_undo(f"cpus of {change.group}", lambda: self.resctrl.write_cpus(change.group, change.before))
+        self.resctrl.write_cpus(change.group, change.after)
 
     def _write(self, name: str, writes: Sequence[WriteSchemata]) -> None:
         before = self.resctrl.read_group(name).schemata

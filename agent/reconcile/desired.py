@@ -5,6 +5,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeVar
 
 from agent.policy.model import (
     BandwidthAmount,
@@ -82,6 +84,8 @@ def groups_masks(groups: Mapping[str, DesiredGroup]) -> dict[str, Schemata]:
     """The schemata by class name."""
     return {group.class_name: group.schemata for group in groups.values()}
 
+
+A = TypeVar("A")
 
 Slices = Mapping[str, Mapping[str, int]]
 """Schemata name (``L3``, ``L3CODE``, …) → partition → its mask."""
@@ -190,9 +194,9 @@ class _Resolution:
         return value
 
     def _check_domains(
-        self, spec: ClassPolicy, amounts: PerDomain[object] | None, domains: tuple[int, ...], resource: str
+        self, spec: ClassPolicy, amounts: PerDomain[A] | None, domains: tuple[int, ...], resource: str
     ) -> None:
-        for domain, written in (amounts.domains if amounts else {}).items():
+        for domain, written in amounts.domains.items() if amounts else ():
             if domain not in domains:
                 message = f"class {_quoted(spec.name)}: {resource} has no domain {domain}"
                 self._error(message, written.position, f"its domains are {ranges(domains)}")
@@ -232,8 +236,8 @@ class _Resolution:
         return None
 
     def _lay_out(self, cache: CacheResource, name: str) -> dict[str, int]:
-        sizes = []
-        last = None
+        sizes: list[tuple[str, Fraction | int]] = []
+        last: Written[CacheAmount] | None = None
         for partition in self.policy.partitions.values():
             written = next((partition.caches[key] for key in _keys_for(name) if key in partition.caches), None)
             if written is not None:
@@ -279,11 +283,11 @@ def _amounts_for(spec: ClassPolicy, name: str) -> tuple[str, PerDomain[CacheAmou
     return _keys_for(name)[-1], None
 
 
-def _written(amounts: PerDomain[CacheAmount] | PerDomain[BandwidthAmount] | None, domain: int) -> Written | None:  # type: ignore[type-arg]
+def _written(amounts: PerDomain[A] | None, domain: int) -> Written[A] | None:
     return None if amounts is None else amounts.domains.get(domain, amounts.default)
 
 
-def _share(amount: CacheAmount) -> object:
+def _share(amount: CacheAmount) -> Fraction | int:
     match amount:
         case WayCount(ways):
             return ways

@@ -129,6 +129,18 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a plan cannot be carried out on the machine as it is, and what would help."""
+
+    message: str
+    closid_holders: tuple[str, ...] = ()
+    """Who holds the CLOSIDs, where there are too few."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do, in order, and why it cannot be done (then nothing is)."""
 
@@ -136,7 +148,7 @@ class Plan:
     """Groups, schemata, modes, CPUs: everything before the first task moves."""
     moves: tuple[MoveTasks, ...]
     cleanup: tuple[RemoveGroup, ...]
-    obstacles: tuple[str, ...]
+    obstacles: tuple[Obstacle, ...]
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -159,15 +171,16 @@ class _Draft:
     observed: Observed
     machine: Machine
 
-    def obstacles(self) -> Iterator[str]:
+    def obstacles(self) -> Iterator[Obstacle]:
         yield from self._name_clashes()
         foreign = self.observed.foreign(self.desired)
         needed = 1 + len([name for name in self.desired if name != ROOT]) + len(foreign)
         if foreign and needed > self.machine.num_closids:
-            yield (
+            yield Obstacle(
                 f"out of CLOSIDs: the machine has {self.machine.num_closids}, the root group and the policy's classes "
                 f"need {needed - len(foreign)}, and {len(foreign)} are held by groups of somebody else: "
-                f"{', '.join(foreign)}. Remove those that nobody needs (rmdir), or use fewer classes"
+                f"{', '.join(foreign)}. Remove those that nobody needs (rmdir), or use fewer classes",
+                foreign,
             )
         for name in foreign:
             yield from self._exclusive_neighbour(self.observed.groups[name])
@@ -193,23 +206,25 @@ class _Draft:
     def _new(self) -> list[str]:
         return [name for name in self.desired if name not in self.observed.groups]
 
-    def _name_clashes(self) -> Iterator[str]:
+    def _name_clashes(self) -> Iterator[Obstacle]:
         for name, group in self.desired.items():
             exists = name != ROOT and name in self.observed.groups
             if exists and name not in self.observed.owned and not group.adopt:
-                yield (
+                yield Obstacle(
                     f'group "{name}" exists and the agent did not create it: remove it (rmdir), name the class '
                     f"otherwise, or say `adopt: true` for the class to let the agent change it"
                 )
 
-    def _exclusive_neighbour(self, foreign: Group) -> Iterator[str]:
+    def _exclusive_neighbour(self, foreign: Group) -> Iterator[Obstacle]:
         if foreign.mode not in (Mode.EXCLUSIVE.value, "pseudo-locked"):
             return
         for group in self.desired.values():
             met = meeting(group.schemata, foreign.schemata, self.machine)
             if met:
                 name = f'class "{group.class_name}"'
-                yield f'{name} meets group "{foreign.name}", which is {foreign.mode} and not the agent\'s, in {met}'
+                yield Obstacle(
+                    f'{name} meets group "{foreign.name}", which is {foreign.mode} and not the agent\'s, in {met}'
+                )
 
     def _writes(self, group: DesiredGroup) -> list[WriteSchemata]:
         existing = self.observed.groups.get(group.name)

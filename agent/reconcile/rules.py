@@ -120,7 +120,7 @@ class RuleBook:
 
     def _judge_cgroup(self, path: str) -> Verdict:
         names = identify(path)
-        candidates = []
+        candidates: list[Candidate] = []
         for rule in self._rules:
             workload, reasons = _cgroup_reasons(rule.when, path, names)
             if reasons:

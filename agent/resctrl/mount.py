@@ -46,14 +46,21 @@ class MountError(Exception):
         super().__init__(message)
 
 
-def find_resctrl(mountinfo: str) -> MountPoint | None:
-    """The resctrl filesystem among the mounts of a ``/proc/PID/mountinfo``, the kernel's rather than an emulated one.
+def find_resctrl(mountinfo: str, at: Path | None = None) -> MountPoint | None:
+    """The resctrl filesystem among the mounts of a ``/proc/PID/mountinfo``: the one at a place, or the one there is.
 
-    A bind mount of a single group is not it.
+    Without ``at``, the kernel's rather than an emulated one. A bind mount of a single group is not it.
     """
-    found = {m.fstype: m for m in reversed(list(_mounts(mountinfo))) if m.root == "/"}
+    place = at.absolute() if at else None
+    found = {m.fstype: m for m in reversed(list(_mounts(mountinfo))) if m.root == "/" and place in (None, m.path)}
     mount = found.get(FSTYPE) or found.get(EMULATED_FSTYPE)
     return MountPoint(mount.path, mount.options & OPTIONS, mount.fstype) if mount else None
+
+
+def resctrl_at(mountinfo: str, path: Path) -> MountPoint | None:
+    """The resctrl filesystem mounted exactly at ``path``, which is absolute and has no symbolic links in it."""
+    found = next((m for m in reversed(list(_mounts(mountinfo))) if m.path == path), None)
+    return MountPoint(path, found.options & OPTIONS, found.fstype) if found and found.fstype in FSTYPES else None
 
 
 def supported(filesystems: str) -> bool:
