@@ -29,11 +29,11 @@ setup: $(VENV)/.for-running  ## prepare .venv/bin/resctrl-agent (and, as root, t
 
 .PHONY: run
 run: setup  ## the agent in the foreground on config/policy.yaml; on an emulated resctrl where the machine has none
-	@tools/run config/policy.yaml
+	@$(VENV)/bin/python tools/run.py config/policy.yaml
 
 .PHONY: demo
-demo: setup  ## a tour of two minutes with real processes, which ends by itself
-	@tools/demo
+demo: setup  ## a short tour with real processes and a changing policy, which ends by itself
+	@$(VENV)/bin/python tools/demo.py
 
 .PHONY: test
 test: $(VENV)/.for-testing  ## unit and emulated tests; without root those that need none

@@ -1,0 +1,33 @@
+"""``make run``: the agent in the foreground on a policy of the checkout, until Ctrl-C."""
+
+import os
+import sys
+from pathlib import Path
+
+from trial import agent, end_in_order, trial
+
+
+def main() -> int:
+    """The agent's exit status."""
+    policy = Path(sys.argv[1])
+    end_in_order()
+    with trial() as here:
+        command = ("run", "--policy", str(policy), *_trusting(policy), *here.arguments)
+        with agent(*command, environment=here.environment) as running:
+            return running.wait()
+
+
+def _trusting(policy: Path) -> tuple[str, ...]:
+    """A checkout may be somebody else's, or writable by a group.
+
+    The refusal protects a service from whoever may write its policy; whoever may write here may change the agent too.
+    """
+    status = policy.stat()
+    if status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022:
+        return ()
+    print(f"{policy} can be changed by others than root, which the service would refuse: --insecure-policy", flush=True)
+    return ("--insecure-policy",)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
