@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.policy.decode import Loaded, decode
+from agent.policy.decode import Loaded, decode_files
 from agent.policy.read import read_policy_files
 
 __all__ = ["Loaded", "load"]
@@ -15,4 +15,4 @@ def load(path: Path, *, insecure: bool = False) -> Loaded:
     PolicyRefusedError with all problems, warnings too, whether a file cannot be read or says what cannot be.
     """
     files = read_policy_files(path, insecure=insecure)
-    return decode(files.sources, files.problems)
+    return decode_files(files.sources, files.problems)

@@ -8,11 +8,11 @@ from agent.policy.classes import classes, mount_policy, partitions
 from agent.policy.consistency import check_consistency
 from agent.policy.effect import warn_of_no_effect
 from agent.policy.model import ClassPolicy, MountPolicy, Partition, Policy, Position, Rule
-from agent.policy.nodes import Kind, Node, NotReadableError, Scalar, Sequence, Source, compose
+from agent.policy.nodes import Kind, Mapping, Node, NotReadableError, Scalar, Sequence, Source, compose
 from agent.policy.problem import Problem
 from agent.policy.report import Report, is_drop_in
 from agent.policy.rules import rules
-from agent.policy.shape import Entry, described, entries, quoted
+from agent.policy.shape import Entry, described, entries, is_nothing, quoted
 
 TOP_KEYS = ("version", "resctrl", "partitions", "classes", "rules")
 
@@ -27,7 +27,7 @@ class Loaded:
     warnings: tuple[Problem, ...]
 
 
-def decode(sources: tuple[Source, ...], unread: Iterable[Problem] = ()) -> Loaded:
+def decode_files(sources: tuple[Source, ...], unread: Iterable[Problem] = ()) -> Loaded:
     """The policy that these files make together, the first of them the main one and the others drop-ins.
 
     ``unread`` are problems of reading the files. Raises PolicyRefusedError with all problems when one is an error.
@@ -78,12 +78,13 @@ class _Draft:
         except NotReadableError as error:
             self.report.error(error.position, error.message, error.hint)
             return False
-        self._add_document(root or Scalar(Position(source.file, 1, 1), "", plain=True))
+        self._add_document(root or Mapping(Position(source.file, 1, 1), ()))
         return True
 
     def _add_document(self, root: Node) -> None:
         found = entries(root, "policy", TOP_KEYS, self.report)
-        self._check_version(root, found.get("version"))
+        if isinstance(root, Mapping) or is_nothing(root):
+            self._check_version(root, found.get("version"))
         if "resctrl" in found:
             self._add_mount(found["resctrl"])
         if "partitions" in found:

@@ -22,6 +22,8 @@ MAX_DEPTH = 32
 MAX_NODES = 50_000
 """Keys, values, lists and mappings of one file, aliases written out. A rule takes about ten."""
 
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # What YAML 1.1 allows in a stream. The parsers check it too, but tell only the offset, in units that differ.
@@ -216,7 +218,7 @@ class _Composer:
 
     def _check_depth(self, event: yaml.NodeEvent, height: int) -> None:
         if len(self._open) + height > MAX_DEPTH:
-            raise NotReadableError(self._position(event), f"nested more than {MAX_DEPTH} levels deep")
+            raise NotReadableError(self._position(event), _TOO_DEEP)
 
     def _position(self, event: yaml.Event) -> Position:
         return _position(self._source, event.start_mark)
@@ -241,6 +243,9 @@ def _syntax_error(source: Source, error: yaml.MarkedYAMLError) -> NotReadableErr
     if error.context_mark is not None and (ends or error.context == "while scanning a quoted scalar"):
         mark = error.context_mark
     position = _position(source, mark) if mark else Position(source.file, 1, 1)
+    if "maximum nesting depth" in str(error.problem):
+        # libyaml reads ahead of its events, and gives up at a depth of its own before ours is seen.
+        return NotReadableError(position, _TOO_DEEP)
     context = f" {error.context}" if error.context else ""
     return NotReadableError(position, f"not YAML: {error.problem}{context}", _syntax_hint(source, position, error))
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from agent.policy.model import Position
 from agent.policy.nodes import Source
 from agent.policy.problem import Problem, Severity
+from agent.policy.report import DROP_IN_DIRECTORY
 
 DEFAULT_PATH = Path("/etc/resctrl-agent/policy.yaml")
-
-DROP_IN_DIRECTORY = "policy.d"
 
 MAX_BYTES = 1 << 20
 """Of one file."""

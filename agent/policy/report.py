@@ -6,10 +6,13 @@ from agent.policy.model import Position
 from agent.policy.nodes import Source
 from agent.policy.problem import PolicyRefusedError, Problem, Severity
 
+DROP_IN_DIRECTORY = "policy.d"
+"""Beside the policy file; messages name drop-ins with it."""
+
 
 def is_drop_in(file: str) -> bool:
-    """Whether a file, by its name in messages, is a drop-in: these are named with their directory."""
-    return "/" in file
+    """Whether a file, by its name in messages, is a drop-in, or their directory itself."""
+    return file.partition("/")[0] == DROP_IN_DIRECTORY
 
 
 class Report:
@@ -17,7 +20,7 @@ class Report:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._lines = {source.file: source.lines for source in sources}
-        self._found: dict[Problem, None] = {}
+        self._found: list[Problem] = []
 
     def error(self, position: Position, message: str, hint: str | None = None) -> None:
         """Add what refuses the policy."""
@@ -29,7 +32,7 @@ class Report:
 
     def extend(self, problems: Iterable[Problem]) -> None:
         """Add problems that were found elsewhere."""
-        self._found.update(dict.fromkeys(problems))
+        self._found += problems
 
     @property
     def has_errors(self) -> bool:
@@ -46,8 +49,7 @@ class Report:
     def _add(self, severity: Severity, position: Position, message: str, hint: str | None) -> None:
         lines = self._lines.get(position.file, ())
         line = lines[position.line - 1] if position.line <= len(lines) else None
-        # A key, as in "found twice through an alias", since an aliased node is decoded wherever it is used.
-        self._found[Problem(severity, message, position, hint, line)] = None
+        self._found.append(Problem(severity, message, position, hint, line))
 
 
 def _reading_order(problem: Problem) -> tuple[bool, Position]:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from agent.policy.model import Conditions, KubernetesConditions, Rule
-from agent.policy.nodes import Kind, Mapping, Node, Scalar, Sequence
+from agent.policy.nodes import Mapping, Node, Scalar, Sequence
 from agent.policy.report import Report
-from agent.policy.shape import Entry, described, entries, items, one_of, quoted, text
+from agent.policy.shape import Entry, described, entries, is_nothing, items, one_of, quoted, text
 
 RULE_KEYS = ("class", "when", "name")
 CONDITION_KEYS = ("cgroup", "unit", "kubernetes", "exe", "comm", "user", "not")
@@ -35,7 +35,7 @@ Complain = Callable[[str], Complaint | None]
 
 def rules(node: Node, first: int, report: Report) -> Iterator[Rule]:
     """The ``rules`` section; ``first`` is the index of its first rule. A rule with mistakes keeps its index."""
-    if isinstance(node, Scalar) and node.kind is Kind.NOTHING:
+    if is_nothing(node):
         return
     if not isinstance(node, Sequence):
         hint = "each rule begins with a dash" if isinstance(node, Mapping) else None
@@ -95,9 +95,7 @@ def _kubernetes(entry: Entry, subject: str, report: Report) -> KubernetesConditi
 
 
 def _is_empty(node: Node) -> bool:
-    if isinstance(node, Mapping):
-        return not node.entries
-    return isinstance(node, Scalar) and node.kind is Kind.NOTHING
+    return is_nothing(node) or (isinstance(node, Mapping) and not node.entries)
 
 
 def _values(entry: Entry | None, subject: str, report: Report) -> Iterator[Node]:

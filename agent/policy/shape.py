@@ -42,7 +42,7 @@ def entries(node: Node, subject: str, known: Iterable[str], report: Report) -> d
 
 def named_entries(node: Node, subject: str, report: Report) -> dict[str, Entry]:
     """A mapping's entries, whatever their keys. A key given twice counts once and is an error."""
-    if isinstance(node, Scalar) and node.kind is Kind.NOTHING:
+    if is_nothing(node):
         return {}
     if not isinstance(node, Mapping):
         report.error(node.position, f"{subject} must be a mapping of keys to values, not {described(node)}")
@@ -57,6 +57,11 @@ def named_entries(node: Node, subject: str, report: Report) -> dict[str, Entry]:
         else:
             found[key.text] = Entry(key, value)
     return found
+
+
+def is_nothing(node: Node) -> bool:
+    """Whether a value was left out, or is ``null``."""
+    return isinstance(node, Scalar) and node.kind is Kind.NOTHING
 
 
 def text(node: Node, subject: str, report: Report) -> Scalar | None:
