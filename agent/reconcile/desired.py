@@ -196,19 +196,23 @@ class _Resolution:
     def _check_domains(
         self, spec: ClassPolicy, amounts: PerDomain[A] | None, domains: tuple[int, ...], resource: str
     ) -> None:
-        for domain, written in amounts.domains.items() if amounts else ():
+        if amounts is None:
+            return
+        for domain, written in amounts.domains.items():
             if domain not in domains:
                 message = f"class {_quoted(spec.name)}: {resource} has no domain {domain}"
                 self._error(message, written.position, f"its domains are {ranges(domains)}")
 
     def _check_resources(self, spec: ClassPolicy) -> None:
-        for key, amounts in (*spec.caches.items(), *spec.bandwidths.items()):
+        positions = {key: amounts.position for key, amounts in spec.caches.items()}
+        positions |= {key: amounts.position for key, amounts in spec.bandwidths.items()}
+        for key, position in positions.items():
             missing = self._missing(key)
             if missing:
                 optional = key in spec.optional or key[:2] in spec.optional
                 severity = Severity.WARNING if optional else Severity.ERROR
                 hint = None if optional else f"if the class may do without it, say so: optional: [{key}]"
-                self._say(severity, f"class {_quoted(spec.name)}: {key}: {missing}", amounts.position, hint)
+                self._say(severity, f"class {_quoted(spec.name)}: {key}: {missing}", position, hint)
 
     def _check_partition_keys(self) -> None:
         for partition in self.policy.partitions.values():

@@ -95,6 +95,10 @@ class RuleBook:
         """Drop the verdict on a cgroup that is gone."""
         self._verdicts.pop(path, None)
 
+    def forget_all(self) -> None:
+        """Drop every verdict, when it is not known which cgroups are gone."""
+        self._verdicts.clear()
+
     def judge(self, verdict: Verdict, program: Program) -> Target | None:
         """Where a process of that cgroup belongs; None when no rule matches."""
         for candidate in verdict.candidates:

@@ -51,7 +51,7 @@ def draw_plan(node: Node, ledger: Ledger, in_force: InForce) -> Plan:
 class PassReport:
     """What a full pass found and did."""
 
-    survey: Survey
+    survey: Survey = field(default_factory=Survey)
     outcomes: list[Outcome] = field(default_factory=list)
 
 

@@ -1,0 +1,253 @@
+"""The daemon: one event loop, one worker.
+
+Kernel events are placed at once, in the loop's callbacks. Everything slower (a new policy, a full pass, putting drift
+right) is a want: it is noted in a set, which merges repeats, and one worker sees to it, giving way to the callbacks
+between its steps. A want says what to look at again, never what to do.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Protocol
+
+import structlog
+
+from agent import __version__
+from agent.events.event import EventSource
+from agent.events.files import PolicyWatch
+from agent.events.mounts import MountWatch
+from agent.resctrl.errors import AlreadyRunningError, GroupGoneError, NotResctrlError
+from agent.resctrl.mount import resctrl_at
+from agent.service.fast_path import FastPath
+from agent.service.keeper import NOT_NOW, Keeper, exhausted
+from agent.service.notify import Notifier, watchdog_interval_s
+from agent.service.places import Places, mount_if_needed
+from agent.service.run_state import RunState, write_run_state
+from agent.service.sources import SCAN, open_source
+from agent.service.wants import Want, Wants
+
+log = structlog.get_logger()
+
+SETTLE_S = 0.03
+"""A save is often several changes in a row; the policy is read so long after the first of them."""
+
+SCAN_EVERY_S = 1.0
+"""How often everything is looked at where eBPF cannot be used."""
+
+RETRY_S = 5.0
+"""After so long, what failed for a reason that may pass (a lock, RMIDs in limbo) is tried again."""
+
+
+def run(places: Places, audit_interval_s: float) -> int:
+    """Runs the daemon in the foreground until SIGTERM or SIGINT; returns the exit status.
+
+    Raises what the start can fail with: PolicyRefusedError, NotResctrlError, MountError, AlreadyRunningError,
+    NoHierarchyError, WrongNamespaceError, OSError and those of NOT_NOW.
+    """
+    return asyncio.run(Daemon(places, Notifier.from_environment(), audit_interval_s).run())
+
+
+class _Watched(Protocol):
+    def fileno(self) -> int: ...
+
+
+class Daemon:
+    """Wakes the keeper."""
+
+    def __init__(self, places: Places, notifier: Notifier, audit_interval_s: float) -> None:
+        self._places = places
+        self._notifier = notifier
+        self._audit_interval_s = audit_interval_s
+        self._wants = Wants()
+        self._fast_path = FastPath(lambda: self._wants.ask(Want.PASS), self._trouble)
+        self._keeper = Keeper(places, self._fast_path, self._watch_execs)
+        self._source: EventSource | None = None
+        self._source_name = ""
+        self._pending: dict[str, asyncio.TimerHandle] = {}
+        self._stop_reason = ""
+        self._last_trouble: tuple[str, float] = ("", 0.0)
+        self._started = time.time()
+
+    async def run(self) -> int:
+        """Starts, serves and stops."""
+        with contextlib.ExitStack() as resources:
+            await self._start(resources)
+            self._notifier.ready(self._status())
+            log.info("started", version=__version__, event_source=self._source_name, **self._keeper.counts())
+            await self._serve()
+            self._notifier.stopping()
+            log.info("stopped", reason=self._stop_reason)
+        return 0
+
+    async def _start(self, resources: contextlib.ExitStack) -> None:
+        """Everything that is watched is armed before it is looked at first."""
+        self._catch_signals()
+        policy_watch = PolicyWatch(self._places.policy)
+        resources.callback(policy_watch.close)
+        mounts = MountWatch(self._places.proc)
+        resources.callback(mounts.close)
+        policy = self._keeper.load()
+        mounted = mount_if_needed(self._places, policy.mount)
+        if mounted:
+            log.info("Mounted resctrl", path=str(mounted.path), options=sorted(mounted.options))
+        resources.callback(self._keeper.close)
+        node = self._keeper.open()
+        source, self._source_name = open_source(node.hierarchy)
+        self._source = source
+        resources.callback(source.close)
+        await self._keeper.put_in_force(policy)
+        self._listen(resources, policy_watch, lambda: self._on_policy_change(policy_watch))
+        self._listen(resources, mounts, lambda: self._on_mounts(mounts))
+        self._listen(resources, source, lambda: self._fast_path.drain(source))
+        self._every(self._audit_interval_s, Want.CORRECT, Want.PASS)
+        if self._source_name == SCAN:
+            self._every(SCAN_EVERY_S, Want.PASS)
+        interval = watchdog_interval_s()
+        if interval is not None:
+            self._every(interval, Want.WATCHDOG)
+        self._write_state()
+
+    async def _serve(self) -> None:
+        work: dict[Want, Callable[[], Awaitable[None]]] = {
+            Want.REOPEN: self._reopen,
+            Want.RELOAD: self._reload,
+            Want.CORRECT: self._keeper.correct,
+            Want.PASS: self._keeper.run_pass,
+        }
+        while (want := await self._wants.take()) is not Want.STOP:
+            if want is Want.WATCHDOG:
+                self._notifier.watchdog()
+                continue
+            try:
+                await work[want]()
+            except NOT_NOW as error:
+                self._trouble(error)
+            self._write_state()
+
+    async def _reload(self) -> None:
+        self._notifier.reloading()
+        try:
+            await self._keeper.reload()
+        except NOT_NOW as error:
+            self._say_if_exhausted(error)
+            self._later("reload", RETRY_S, Want.RELOAD)
+        finally:
+            self._notifier.ready(self._status())
+
+    async def _reopen(self) -> None:
+        """Resctrl was unmounted or mounted anew: let go of the old one, and start over where there is a new one."""
+        self._keeper.close()
+        try:
+            self._keeper.open()
+        except NotResctrlError as error:
+            log.error("resctrl is gone, waiting for it to be mounted again", reason=str(error))
+            return
+        except AlreadyRunningError as error:
+            log.error("Another agent has taken over", reason=str(error))
+            self._stop("another agent")
+            return
+        await self._reload()
+
+    def _trouble(self, error: Exception) -> None:
+        """Something is not as it should be: look at all of it, at once if this is news, else a little later."""
+        what, when = self._last_trouble
+        now = time.monotonic()
+        again = str(error) == what
+        if not again:
+            log.error(str(error))
+        self._say_if_exhausted(error)
+        self._last_trouble = (str(error), now)
+        if isinstance(error, GroupGoneError):
+            self._keeper.groups_changed()
+        self._later("trouble", RETRY_S if again and now - when < 2 * RETRY_S else 0.0, Want.CORRECT, Want.PASS)
+
+    def _say_if_exhausted(self, error: Exception) -> None:
+        wanted = exhausted(error)
+        node = self._keeper.node
+        if wanted is not None and node is not None:
+            holders = wanted[1] or tuple(node.resctrl.groups())
+            log.error(
+                "closids exhausted",
+                class_=wanted[0],
+                total=node.machine.num_closids,
+                holders=", ".join(holders),
+            )
+
+    def _on_policy_change(self, watch: PolicyWatch) -> None:
+        if watch.read():
+            self._later("policy", SETTLE_S, Want.RELOAD)
+
+    def _on_mounts(self, mounts: MountWatch) -> None:
+        table = mounts.read()
+        node = self._keeper.node
+        if table is None:
+            return
+        if node is None or resctrl_at(table, node.resctrl.root) is None:
+            self._wants.ask(Want.REOPEN)
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number.name)
+        loop.add_signal_handler(signal.SIGHUP, self._wants.ask, Want.RELOAD)
+
+    def _stop(self, reason: str) -> None:
+        self._stop_reason = reason
+        self._wants.ask(Want.STOP)
+
+    def _listen(self, resources: contextlib.ExitStack, watched: _Watched, callback: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(watched.fileno(), callback)
+        resources.callback(loop.remove_reader, watched.fileno())
+
+    def _every(self, interval_s: float, *wants: Want) -> None:
+        def due() -> None:
+            self._wants.ask(*wants)
+            loop.call_later(interval_s, due)
+
+        loop = asyncio.get_running_loop()
+        loop.call_later(interval_s, due)
+
+    def _later(self, what: str, delay_s: float, *wants: Want) -> None:
+        """Asks after a while, unless that is on its way already."""
+
+        def due() -> None:
+            del self._pending[what]
+            self._wants.ask(*wants)
+
+        if what not in self._pending:
+            self._pending[what] = asyncio.get_running_loop().call_later(delay_s, due)
+
+    def _watch_execs(self, wanted: bool) -> None:  # noqa: FBT001 - as the source has it
+        if self._source is not None:
+            self._source.watch_execs(wanted)
+
+    def _status(self) -> str:
+        counts = self._keeper.counts()
+        refused = self._keeper.refused
+        state = f"{counts['classes']} classes, {counts['rules']} rules, events from {self._source_name}"
+        return f"{state}; the policy file is refused: {refused}" if refused else state
+
+    def _write_state(self) -> None:
+        node = self._keeper.node
+        if node is None:
+            return
+        state = RunState(
+            pid=os.getpid(),
+            version=__version__,
+            event_source=self._source_name,
+            started=self._started,
+            policy=str(self._places.policy),
+            policy_ok=self._keeper.refused is None,
+            refused=self._keeper.refused,
+            contended=tuple(asdict(left) for left in self._keeper.contended),
+            audit_s=self._keeper.pass_s,
+        )
+        try:
+            write_run_state(self._places.run, node.resctrl.root, state)
+        except OSError as error:
+            log.debug("Cannot write what status shows of the agent", error=str(error))

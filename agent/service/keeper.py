@@ -1,0 +1,233 @@
+"""Keeping one machine as its policy file says: what the daemon's worker does, step by step, giving way in between."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from itertools import groupby
+
+import structlog
+
+from agent.policy import load
+from agent.policy.model import Policy
+from agent.policy.problem import PolicyRefusedError, Severity
+from agent.policy.render import as_text
+from agent.reconcile.apply import LOCK_WAIT_S, Applied, ApplyError, PlanObstructedError
+from agent.reconcile.contention import Contended
+from agent.reconcile.node import Node
+from agent.reconcile.ownership import Ledger, StateError
+from agent.reconcile.plan import Plan
+from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
+from agent.service.fast_path import FastPath
+from agent.service.places import Places, open_node
+from agent.service.reconciler import PassReport, Reconciler, bring_to
+
+log = structlog.get_logger()
+
+NOT_NOW = (PlanObstructedError, ApplyError, LockTimeoutError, StateError, ResctrlError, MachineError)
+"""Why a good policy may not be put in force, or kept in force, at this moment."""
+
+
+class Keeper:
+    """The machine, the policy in force on it, and the one that was refused last, if it was."""
+
+    def __init__(self, places: Places, fast_path: FastPath, watch_execs: Callable[[bool], None]) -> None:
+        """``watch_execs`` switches events of programs on and off, as the policy needs them."""
+        self._places = places
+        self._fast_path = fast_path
+        self._watch_execs = watch_execs
+        self._node: Node | None = None
+        self._ledger: Ledger | None = None
+        self._reconciler: Reconciler | None = None
+        self._contended: frozenset[Contended] = frozenset()
+        self.refused: str | None = None
+        """Why the policy file, as it was read last, is not in force."""
+        self.pass_s: float | None = None
+        """What the last full pass took, in seconds."""
+
+    @property
+    def contended(self) -> frozenset[Contended]:
+        """What is left to somebody else."""
+        return self._contended
+
+    @property
+    def node(self) -> Node | None:
+        """The machine; None while resctrl is not mounted."""
+        return self._node
+
+    def open(self) -> Node:
+        """Finds resctrl, claims it, remembers what is ours. Raises as ``open_node`` does, and AlreadyRunningError."""
+        node = open_node(self._places)
+        try:
+            node.resctrl.try_claim()
+            self._ledger = Ledger.open(self._places.state, node.resctrl.root)
+        except BaseException:
+            node.resctrl.close()
+            raise
+        self._node = node
+        return node
+
+    def close(self) -> None:
+        """Lets go of resctrl; everything stays in force."""
+        self._fast_path.rest()
+        if self._reconciler is not None:
+            self._reconciler.close()
+            self._reconciler = None
+        if self._node is not None:
+            self._node.resctrl.close()
+            self._node = None
+
+    def counts(self) -> dict[str, int]:
+        """How many classes and rules are in force."""
+        policy = self._reconciler.in_force.policy if self._reconciler else None
+        return {"classes": len(policy.classes) if policy else 0, "rules": len(policy.rules) if policy else 0}
+
+    def load(self) -> Policy:
+        """Reads the policy file; warnings go to the log. Raises PolicyRefusedError."""
+        loaded = load(self._places.policy, insecure=self._places.insecure_policy)
+        for warning in loaded.warnings:
+            log.warning(as_text(warning))
+        return loaded.policy
+
+    async def reload(self) -> None:
+        """Follows the policy file. A policy that is refused, or cannot be put in force, leaves the one before.
+
+        Raises one of NOT_NOW when trying again may help.
+        """
+        try:
+            policy = self.load()
+            if self._reconciler is not None and policy == self._reconciler.in_force.policy:
+                await self.correct()
+                await self.run_pass()
+            else:
+                await self.put_in_force(policy)
+        except PolicyRefusedError as error:
+            self._refuse("\n".join(as_text(p) for p in error.problems if p.severity is Severity.ERROR))
+        except NOT_NOW as error:
+            self._refuse(str(error))
+            raise
+        else:
+            self.refused = None
+            log.info("policy accepted", policy=str(self._places.policy), **self.counts())
+
+    async def put_in_force(self, policy: Policy) -> None:
+        """Groups and schemata first, then the tasks, then what is no longer needed goes.
+
+        Raises PolicyRefusedError or one of NOT_NOW; then the policy before stays in force.
+        """
+        node, ledger = self._opened()
+        in_force = bring_to(node, policy)
+        for problem in in_force.desired.problems:
+            log.warning(as_text(problem)) if problem.severity is Severity.WARNING else log.info(as_text(problem))
+        for user in in_force.rules.unknown_users:
+            log.warning("A rule names a user that this machine does not know", user=user)
+        async with _locked(node):
+            fresh, plan, applied = Reconciler.start(node, ledger, in_force)
+        self._say_notes(applied)
+        former, self._reconciler = self._reconciler, fresh
+        self._watch_execs(policy.judges_programs)
+        self._fast_path.use(fresh.placement)
+        if former is not None:
+            former.close()
+        await self.run_pass()
+        if plan.cleanup:
+            async with _locked(node):
+                fresh.finish(plan)
+
+    async def correct(self) -> None:
+        """Puts groups and schemata right where somebody changed them, and says what was. Raises one of NOT_NOW."""
+        reconciler = self._reconciler
+        if reconciler is None:
+            return
+        async with _locked(reconciler.node):
+            plan, applied = reconciler.correct()
+            reconciler.finish(plan)
+        if plan.preparation:
+            reconciler.close()  # a group that was made anew has other files
+            self._say_drift(plan)
+            self._say_notes(applied)
+
+    async def run_pass(self) -> None:
+        """Looks over every task. Raises one of NOT_NOW."""
+        reconciler = self._reconciler
+        if reconciler is None:
+            return
+        began = time.monotonic()
+        report = PassReport()
+        for _ in reconciler.full_pass(report):
+            await asyncio.sleep(0)
+        for outcome in report.outcomes:
+            self._fast_path.report(outcome)
+        self.pass_s = time.monotonic() - began
+        self._say_contended(frozenset(reconciler.contended))
+        log.debug(
+            "Looked at every task",
+            threads=report.survey.threads,
+            workloads=len(report.survey.workloads),
+            moved=sum(outcome.threads for outcome in report.outcomes),
+            seconds=round(self.pass_s, 4),
+        )
+
+    def groups_changed(self) -> None:
+        """A group is not what it was: its files are opened anew when they are needed."""
+        if self._reconciler is not None:
+            self._reconciler.close()
+
+    def _opened(self) -> tuple[Node, Ledger]:
+        if self._node is None or self._ledger is None:
+            raise MachineError("resctrl is not mounted")
+        return self._node, self._ledger
+
+    def _refuse(self, why: str) -> None:
+        if why != self.refused:
+            log.error("policy refused", policy=str(self._places.policy), problems=why)
+        self.refused = why
+
+    def _say_drift(self, plan: Plan) -> None:
+        for group, actions in groupby(plan.preparation, key=lambda action: action.group):
+            changes = [action.as_json() for action in actions]
+            log.warning("drift corrected", group=group, changes=changes)
+
+    def _say_notes(self, applied: Applied) -> None:
+        for note in applied.notes:
+            log.warning(note)
+
+    def _say_contended(self, now: frozenset[Contended]) -> None:
+        for left in now:
+            if not any(_same_conflict(left, before) for before in self._contended):
+                log.warning(
+                    "contended",
+                    workload=left.workload,
+                    class_=left.class_name,
+                    other_group=left.other_group,
+                    threads=left.threads,
+                )
+        self._contended = now
+
+
+def exhausted(error: Exception) -> tuple[str, tuple[str, ...]] | None:
+    """For a failure for want of CLOSIDs: what was to be made, and who holds them."""
+    if isinstance(error, PlanObstructedError):
+        holders = [obstacle.closid_holders for obstacle in error.obstacles if obstacle.closid_holders]
+        return ("", holders[0]) if holders else None
+    cause = error.cause if isinstance(error, ApplyError) else error
+    return (cause.group, ()) if isinstance(cause, OutOfClosidsError) else None
+
+
+def _same_conflict(one: Contended, other: Contended) -> bool:
+    return (one.workload, one.class_name, one.other_group) == (other.workload, other.class_name, other.other_group)
+
+
+@contextlib.asynccontextmanager
+async def _locked(node: Node) -> AsyncIterator[None]:
+    """Resctrl's documented lock, waited for in a thread where somebody else has it: placing tasks goes on."""
+    lock = node.resctrl.lock(0)
+    try:
+        lock.__enter__()
+    except LockTimeoutError:
+        lock = node.resctrl.lock(LOCK_WAIT_S)
+        await asyncio.to_thread(lock.__enter__)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
