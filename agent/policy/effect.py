@@ -9,7 +9,7 @@ from agent.policy.shape import label, quoted
 _GLOB_CHARACTERS = frozenset("*?[")
 
 Asked = Mapping[str, tuple[str, ...]]
-"""What a rule asks for, the most telling first. All must hold; any value will do."""
+"""What a rule asks for. All must hold; of several values, any."""
 
 
 def warn_of_no_effect(policy: Policy, report: Report) -> None:
@@ -46,17 +46,21 @@ def _warn_of_covered_rules(rules: Iterable[Rule], report: Report) -> None:
 
 
 class _Earlier:
-    """The rules so far, by one value that they ask for, so that thousands need not all be compared with each other."""
+    """The rules so far, each found by one thing that it asks for, so that not all are compared with each other."""
 
     def __init__(self) -> None:
         self._rules: dict[tuple[str, str], list[Rule]] = {}
 
     def add(self, rule: Rule) -> None:
-        key, values = next(iter(_asked(rule.when).items()), ("", ("",)))
-        for value in values:
-            self._rules.setdefault((key, value), []).append(rule)
+        """File the rule under that of its keys which tells it best from the others."""
+        asked = _asked(rule.when)
+        places = [[(key, value) for value in values] for key, values in asked.items()] or [[("", "")]]
+        rarest = min(places, key=lambda places: sum(len(self._rules.get(place, ())) for place in places))
+        for place in rarest:
+            self._rules.setdefault(place, []).append(rule)
 
     def candidates(self, narrow: Conditions) -> Iterator[Rule]:
+        """Every rule that may cover ``narrow``: one that does asks, under any of its keys, for the first value too."""
         yield from self._rules.get(("", ""), ())
         for key, values in _asked(narrow).items():
             for value in _tops(values[0]) if key == "cgroup" else values[:1]:
