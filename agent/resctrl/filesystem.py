@@ -267,8 +267,8 @@ class Resctrl:
 
 
 def _check_name(name: str) -> None:
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ValueError(f'"{name}" is not the name of a group')
+    if name in ("", ".", "..") or name in NOT_GROUPS or set(name) & {"/", "\0", "\n"}:
+        raise ValueError(f"{name!r} is not the name of a group")
 
 
 def _read(directory: int, file: str) -> str:
