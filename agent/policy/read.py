@@ -16,8 +16,6 @@ from agent.policy.nodes import Source
 from agent.policy.problem import Problem, Severity
 from agent.policy.report import DROP_IN_DIRECTORY
 
-DEFAULT_PATH = Path("/etc/resctrl-agent/policy.yaml")
-
 MAX_BYTES = 1 << 20
 """Of one file."""
 
