@@ -9,10 +9,14 @@ import yaml
 from agent.policy import load
 from agent.policy.model import Conditions, KubernetesConditions
 from agent.policy.render import as_text
+from agent.reconcile.desired import resolve
+from agent.resctrl.machine import read_machine
+from agent.resctrl.schemata import parse
 from agent.resources import resource
 
 DEFAULT = resource("config/policy.yaml")
 EXAMPLES = sorted(resource("config/examples").glob("*.yaml"))
+MACHINES = Path(__file__).parents[2] / "machines"
 SCHEMA = resource("config/policy.schema.json")
 
 
@@ -50,6 +54,26 @@ def test_the_default_fits_any_machine():
     for spec in classes.values():
         assert {*spec.caches, *spec.bandwidths} <= spec.optional
     assert load(DEFAULT, insecure=True).policy.mount.bandwidth_capacity, "per cents need it on AMD"
+
+
+@pytest.mark.parametrize(
+    "machine", sorted(path for path in MACHINES.iterdir() if path.is_dir()), ids=lambda path: path.name
+)
+def test_the_default_is_possible_on_every_machine_that_can_divide_anything(machine):
+    if not (machine / "schemata").is_file() or not (machine / "schemata").read_text():
+        pytest.skip("nothing can be divided here")
+    root = parse((machine / "schemata").read_text())
+    desired = resolve(load(DEFAULT, insecure=True).policy, read_machine(machine), root)
+    assert [as_text(problem) for problem in desired.errors] == []
+
+
+def test_the_default_keeps_batch_work_and_latency_apart_in_the_cache():
+    machine = MACHINES / "xeon-11way"
+    root = parse((machine / "schemata").read_text())
+    groups = resolve(load(DEFAULT, insecure=True).policy, read_machine(machine), root).groups
+    assert groups["batch"].schemata["L3"] == {0: 0x00F, 1: 0x00F}
+    assert groups["latency"].schemata["L3"] == {0: 0x7F0, 1: 0x7F0}
+    assert groups["batch"].schemata["MB"] == {0: 40, 1: 40}
 
 
 def test_the_default_places_pods_by_quality_of_service():
