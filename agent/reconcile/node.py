@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import Machine
 from agent.tasks.hierarchy import Hierarchy
-from agent.tasks.process import has_resctrl_groups, resctrl_groups
+from agent.tasks.process import resctrl_groups
 
 ASK_EACH_UP_TO = 32
 """More threads than this are looked up by reading their groups' ``tasks``, a walk over all tasks of the machine."""
@@ -21,6 +21,8 @@ class Node:
     machine: Machine
     hierarchy: Hierarchy
     proc: Path
+    tells_of_each: bool
+    """Whether the kernel says of each thread which group it is in. It does not know of an emulated resctrl."""
 
     def membership(self) -> dict[int, str]:
         """Thread id → control group of every thread that is not in the root group."""
@@ -28,7 +30,7 @@ class Node:
 
     def elsewhere(self, threads: list[int], group: str) -> list[int]:
         """Those of ``threads`` that are not in ``group``. Some of them may have died."""
-        if self._tells_of_each(threads):
+        if self._ask_each(threads):
             found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
             return [tid for tid, groups in found.items() if groups is not None and groups[0] != group]
         if group:
@@ -39,7 +41,7 @@ class Node:
 
     def within(self, threads: list[int], groups: Iterable[str]) -> list[int]:
         """Those of ``threads`` that are in one of ``groups``."""
-        if self._tells_of_each(threads):
+        if self._ask_each(threads):
             found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
             wanted = frozenset(groups)
             return [tid for tid, actual in found.items() if actual is not None and actual[0] in wanted]
@@ -48,11 +50,10 @@ class Node:
 
     def group_of(self, tid: int) -> str:
         """The control group of one thread; "" is the root group, and what a thread that is gone reads as."""
-        if self._tells_of_each([tid]):
+        if self.tells_of_each:
             groups = resctrl_groups(self.proc, tid, tid)
             return groups[0] if groups else ""
         return self.membership().get(tid, "")
 
-    def _tells_of_each(self, threads: list[int]) -> bool:
-        """Whether to ask the kernel about each thread. It would not know of an emulated resctrl."""
-        return len(threads) <= ASK_EACH_UP_TO and not self.resctrl.emulated and has_resctrl_groups(self.proc)
+    def _ask_each(self, threads: list[int]) -> bool:
+        return self.tells_of_each and len(threads) <= ASK_EACH_UP_TO

@@ -99,7 +99,11 @@ class Daemon:
         source, self._source_name = open_source(node.hierarchy)
         self._source = source
         resources.callback(source.close)
-        await self._keeper.put_in_force(policy)
+        try:
+            await self._keeper.put_in_force(policy)
+        except NOT_NOW as error:
+            self._say_if_exhausted(error)
+            raise
         self._listen(resources, policy_watch, lambda: self._on_policy_change(policy_watch))
         self._listen(resources, mounts, lambda: self._on_mounts(mounts))
         self._listen(resources, source, lambda: self._fast_path.drain(source))

@@ -17,6 +17,7 @@ from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger, StateError
 from agent.reconcile.plan import Plan
+from agent.reconcile.survey import Survey
 from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
 from agent.service.fast_path import FastPath
 from agent.service.places import Places, open_node
@@ -40,6 +41,7 @@ class Keeper:
         self._ledger: Ledger | None = None
         self._reconciler: Reconciler | None = None
         self._contended: frozenset[Contended] = frozenset()
+        self._taken: set[tuple[str, str]] = set()
         self.refused: str | None = None
         """Why the policy file, as it was read last, is not in force."""
         self.pass_s: float | None = None
@@ -125,6 +127,7 @@ class Keeper:
             fresh, plan, applied = Reconciler.start(node, ledger, in_force)
         self._say_notes(applied)
         former, self._reconciler = self._reconciler, fresh
+        self._taken.clear()
         self._watch_execs(policy.judges_programs)
         self._fast_path.use(fresh.placement)
         if former is not None:
@@ -159,6 +162,7 @@ class Keeper:
         for outcome in report.outcomes:
             self._fast_path.report(outcome)
         self.pass_s = time.monotonic() - began
+        self._say_taken(report.survey, reconciler.placement.managed)
         self._say_contended(frozenset(reconciler.contended))
         log.debug(
             "Looked at every task",
@@ -191,6 +195,21 @@ class Keeper:
     def _say_notes(self, applied: Applied) -> None:
         for note in applied.notes:
             log.warning(note)
+
+    def _say_taken(self, survey: Survey, managed: frozenset[str]) -> None:
+        """Once for each foreign group and class: rules go before what somebody did by hand."""
+        for thread in survey.misplaced:
+            if thread.target is None or thread.actual in managed or not thread.actual:
+                continue
+            key = (thread.actual, thread.target.class_name)
+            if key not in self._taken:
+                self._taken.add(key)
+                log.warning(
+                    "Took threads that a rule matches out of a group that is not the agent's",
+                    from_group=thread.actual,
+                    class_=thread.target.class_name,
+                    workload=thread.target.workload,
+                )
 
     def _say_contended(self, now: frozenset[Contended]) -> None:
         for left in now:

@@ -12,6 +12,7 @@ from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import read_machine
 from agent.resctrl.mount import MountPoint, find_resctrl, mount_resctrl, resctrl_at
 from agent.tasks.hierarchy import FOREIGN_PID_NAMESPACE, current_hierarchy, in_initial_pid_namespace
+from agent.tasks.process import has_resctrl_groups
 
 DEFAULT_POLICY = Path("/etc/resctrl-agent/policy.yaml")
 DEFAULT_RESCTRL = Path("/sys/fs/resctrl")
@@ -57,7 +58,9 @@ def open_node(places: Places) -> Node:
     mounted = mounted_resctrl(places)
     resctrl = Resctrl.open(mounted.path)
     machine = read_machine(mounted.path, mounted.options)
-    return Node(resctrl, machine, current_hierarchy(places.proc, places.cgroup), places.proc)
+    hierarchy = current_hierarchy(places.proc, places.cgroup)
+    tells_of_each = not resctrl.emulated and has_resctrl_groups(places.proc)
+    return Node(resctrl, machine, hierarchy, places.proc, tells_of_each)
 
 
 def mounted_resctrl(places: Places) -> MountPoint:
