@@ -185,6 +185,12 @@ def test_a_broken_file_does_not_blame_the_others_for_what_it_defines(write):
     assert [problem.position.file for problem in problems] == ["policy.d/10.yaml"]
 
 
+def test_a_file_that_cannot_be_read_does_not_blame_the_others_either(write):
+    policy = write(GOOD, {"10.yaml": "classes: {b: {}}\n", "20.yaml": "rules: [{class: b, when: {comm: x}}]\n"})
+    (policy.parent / "policy.d" / "10.yaml").chmod(0o666)
+    assert [problem.position.file for problem in problems_of(policy)] == ["policy.d/10.yaml"]
+
+
 def test_drop_ins_of_a_missing_policy_are_judged_too(write):
     policy = write(GOOD, {"10.yaml": "classes: {b: {l4: 30%}}\n"})
     policy.unlink()
