@@ -3,7 +3,8 @@
 import mmap
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Self
 
 from agent.events.btf import KernelTypes
@@ -23,13 +24,18 @@ class KernelEvents:
     """The events of one cgroup hierarchy, from now on. Needs no capability once it is open."""
 
     def __init__(self, program: LoadedProgram, *, sees_fork_races: bool) -> None:
+        """Takes ``program`` over. Raises BpfUnavailableError."""
         self.sees_fork_races = sees_fork_races
         self._program = program
         self._records: list[bytes] = []
-        self._ring = RingBuffer(program.maps["events"], self._records.append)
-        self._map = mmap.mmap(program.maps["words"], mmap.PAGESIZE)
-        self._words = memoryview(self._map).cast("Q")
         self._cut_short = 0
+        with ExitStack() as undo:
+            undo.callback(program.close)
+            self._ring = _ring(program, self._records)
+            undo.callback(self._ring.close)
+            self._map = _map_words(program)
+            self._words = memoryview(self._map).cast("Q")
+            undo.pop_all()
 
     @classmethod
     def open(cls, hierarchy_id: int, *, ring_pages: int = _RING_PAGES) -> Self:
@@ -45,12 +51,12 @@ class KernelEvents:
                 raise
             return cls.open_without_btf(hierarchy_id, ring_pages=ring_pages)
         program = _load("bpf/tasks.bpf.c", hierarchy_id, ring_pages, offsets)
-        return cls(program, sees_fork_races="-DTASK_CLOSID" in "".join(offsets))
+        return cls(program, sees_fork_races="TASK_CLOSID" in offsets)
 
     @classmethod
     def open_without_btf(cls, hierarchy_id: int, *, ring_pages: int = _RING_PAGES) -> Self:
         """The same with what tracefs, which must be mounted, says of the kernel's tracepoints."""
-        program = _load("bpf/tasks_tracepoints.bpf.c", hierarchy_id, ring_pages, ())
+        program = _load("bpf/tasks_tracepoints.bpf.c", hierarchy_id, ring_pages, {})
         return cls(program, sees_fork_races=False)
 
     def fileno(self) -> int:
@@ -103,15 +109,30 @@ def _event(record: bytes) -> Event | None:
     return Event(kind, time_ns, cgroup_id, tid, bool(whole), os.fsdecode(path))
 
 
-def _load(source: str, hierarchy_id: int, ring_pages: int, offsets: Sequence[str]) -> LoadedProgram:
-    cflags = (f"-DHIERARCHY_ID={hierarchy_id}", f"-DRING_PAGES={ring_pages}", *offsets)
+def _ring(program: LoadedProgram, records: list[bytes]) -> RingBuffer:
+    try:
+        return RingBuffer(program.maps["events"], records.append)
+    except OSError as error:
+        raise BpfUnavailableError(Cause.KERNEL, f"the eBPF program is loaded but cannot be read: {error}") from error
+
+
+def _map_words(program: LoadedProgram) -> mmap.mmap:
+    try:
+        return mmap.mmap(program.maps["words"], mmap.PAGESIZE)
+    except OSError as error:
+        raise BpfUnavailableError(Cause.KERNEL, f"the eBPF program's array cannot be mapped: {error}") from error
+
+
+def _load(source: str, hierarchy_id: int, ring_pages: int, offsets: Mapping[str, int]) -> LoadedProgram:
+    values = {"HIERARCHY_ID": hierarchy_id, "RING_PAGES": ring_pages, **offsets}
+    cflags = [f"-D{name}={value}" for name, value in values.items()]
     return load(resource(source), cflags=cflags, maps=("events", "words"))
 
 
-def _offsets(types: KernelTypes) -> tuple[str, ...]:
-    """The compiler's options that tell the program where this kernel keeps what it reads."""
+def _offsets(types: KernelTypes) -> dict[str, int]:
+    """Where this kernel keeps what the program reads, by the program's name for it."""
     wanted = _FIELDS | (_RESCTRL_FIELDS if types.has("task_struct", "closid") else {})
-    return tuple(f"-D{name}={types.offset(*field)}" for name, field in wanted.items())
+    return {name: types.offset(*field) for name, field in wanted.items()}
 
 
 _FIELDS = {

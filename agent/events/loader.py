@@ -47,9 +47,9 @@ def load(source: Path, *, cflags: Sequence[str] = (), maps: Sequence[str]) -> Lo
     """Compile ``source``, load it, and attach each RAW_TRACEPOINT_PROBE and TRACEPOINT_PROBE in it.
 
     ``maps`` names the maps whose descriptors are wanted. Raises BpfUnavailableError, with what the compiler or the
-    kernel said in its message.
+    kernel said in its message, and OSError when ``source`` cannot be read.
     """
-    request = json.dumps({"source": str(source), "cflags": list(cflags), "maps": list(maps)})
+    request = json.dumps({"text": source.read_text(), "cflags": list(cflags), "maps": list(maps)})
     ours, childs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with childs:
@@ -160,7 +160,7 @@ def _answer(answer: socket.socket, request: Mapping[str, Any]) -> None:
     except (ImportError, OSError) as error:
         return _refuse(answer, "import", error)
     try:
-        program = BPF(text=Path(request["source"]).read_bytes(), cflags=request["cflags"])
+        program = BPF(text=request["text"].encode(), cflags=request["cflags"])
     except Exception as error:  # noqa: BLE001 - bcc raises nothing more specific
         return _refuse(answer, "load", error)
     maps = [program[name].map_fd for name in request["maps"]]

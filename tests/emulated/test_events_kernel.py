@@ -19,8 +19,6 @@ from agent.events.kernel import KernelEvents
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
 
-Open = Callable[..., KernelEvents]
-
 
 @dataclass(frozen=True)
 class Tree:
@@ -50,6 +48,9 @@ class Told:
 
     def of_task(self, tid: int) -> list[Event]:
         return [event for event in self.source.read() if event.tid == tid]
+
+
+Open = Callable[..., Told]
 
 
 def mounted(kind: str, option: str) -> Path | None:
@@ -102,35 +103,37 @@ def with_tracefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(python))
 
 
-@pytest.fixture(params=["raw tracepoints", "tracefs"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Opens a source of either make."""
-    sources: list[KernelEvents] = []
-    if request.param == "tracefs":
-        request.getfixturevalue("with_tracefs")
-    make = KernelEvents.open if request.param == "raw tracepoints" else KernelEvents.open_without_btf
+@contextlib.contextmanager
+def opening(make: Callable[..., KernelEvents]) -> Iterator[Open]:
+    """How to open sources; they are closed in the end."""
+    with contextlib.ExitStack() as sources:
 
-    def open_source(tree: Tree, **options: int) -> Told:
-        sources.append(make(tree.hierarchy_id, **options))
-        return Told(sources[-1], tree)
+        def open_source(tree: Tree, **options: int) -> Told:
+            source = make(tree.hierarchy_id, **options)
+            sources.callback(source.close)
+            return Told(source, tree)
 
-    yield open_source
-    for source in sources:
-        source.close()
+        yield open_source
 
 
 @pytest.fixture
 def raw() -> Iterator[Open]:
     """Opens a source of raw tracepoints."""
-    sources: list[KernelEvents] = []
+    with opening(KernelEvents.open) as open_source:
+        yield open_source
 
-    def open_source(tree: Tree, **options: int) -> Told:
-        sources.append(KernelEvents.open(tree.hierarchy_id, **options))
-        return Told(sources[-1], tree)
 
-    yield open_source
-    for source in sources:
-        source.close()
+@pytest.fixture
+def tracefs(with_tracefs: None) -> Iterator[Open]:
+    """Opens a source of tracefs's tracepoints."""
+    with opening(KernelEvents.open_without_btf) as open_source:
+        yield open_source
+
+
+@pytest.fixture(params=["raw", "tracefs"])
+def opened(request: pytest.FixtureRequest) -> Open:
+    """Opens a source of either make."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -235,13 +238,12 @@ def test_a_single_thread_moved_by_the_tasks_file_of_v1_is_told_alone(raw: Open, 
 
 
 def test_where_one_thread_cannot_be_told_from_its_process_the_whole_is_said_to_have_moved(
-    with_tracefs: None, v1: Tree, thread: int
+    tracefs: Open, v1: Tree, thread: int
 ):
-    told = Told(KernelEvents.open_without_btf(v1.hierarchy_id), v1)
+    told = tracefs(v1)
     (v1 / "tasks").write_text(str(thread))
     (event,) = told.of_task(thread)
     assert event.whole
-    told.source.close()
 
 
 def test_a_task_born_in_a_cgroup_is_told_with_that_cgroup(raw: Open, v2: Tree):
@@ -251,12 +253,11 @@ def test_a_task_born_in_a_cgroup_is_told_with_that_cgroup(raw: Open, v2: Tree):
     assert without_time(told.of_task(pid)) == [(EventKind.CLONED_INTO, inode, pid, False, "")]
 
 
-def test_without_btf_the_cgroup_a_task_is_born_in_is_left_to_procfs(with_tracefs: None, v2: Tree):
-    told = Told(KernelEvents.open_without_btf(0), v2)
+def test_without_btf_the_cgroup_a_task_is_born_in_is_left_to_procfs(tracefs: Open, v2: Tree):
+    told = tracefs(v2)
     v2.make("a")
     pid = clone_into(v2 / "a")
     assert without_time(told.of_task(pid)) == [(EventKind.CLONED_INTO, 0, pid, False, "")]
-    told.source.close()
 
 
 def test_ordinary_forks_threads_and_programs_do_not_wake(opened: Open, v2: Tree):

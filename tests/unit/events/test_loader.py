@@ -182,6 +182,11 @@ def test_a_refusal_tells_its_cause_the_program_and_all_that_was_said(  # noqa: P
     assert printed.strip() in str(error)
 
 
+def test_a_source_that_does_not_exist_is_named(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.bpf\.c"):
+        load(tmp_path / "missing.bpf.c", maps=[])
+
+
 def test_a_loader_that_dies_is_told_with_its_last_words(bcc, source: Path):
     bcc("import os; os.write(1, b'last words'); os.abort()")
     error = refusal(source)
