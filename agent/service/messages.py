@@ -30,14 +30,7 @@ class Message:
 
         A field that the caller forgot reads ``?``: logging never raises.
         """
-        return self.template.format_map(
-            _Forgiving({key: "/" if value == "" else value for key, value in fields.items()})
-        )
-
-
-class _Forgiving(dict[str, Any]):
-    def __missing__(self, key: str) -> str:
-        return "?"
+        return self.template.format_map(_Forgiving({key: _shown(value) for key, value in fields.items()}))
 
 
 MESSAGES: Mapping[str, Message] = {
@@ -86,3 +79,20 @@ MESSAGES: Mapping[str, Message] = {
         "eBPF cannot be used, so the cgroup tree is scanned every second and tasks are placed late: {reason}",
     ),
 }
+
+
+class _Forgiving(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _shown(value: object) -> object:
+    match value:
+        case "":
+            return "/"
+        case list() | tuple():
+            return ", ".join(str(_shown(each)) for each in value)
+        case dict():
+            return " ".join(f"{key}={each}" for key, each in value.items())
+        case _:
+            return value
