@@ -43,12 +43,8 @@ class KernelEvents:
 
         Raises BpfUnavailableError, which says why and what to do. ``ring_pages`` is a power of two.
         """
-        try:
-            with KernelTypes() as types:
-                offsets = _offsets(types)
-        except BpfUnavailableError as error:
-            if error.cause is not Cause.TRACEPOINTS:
-                raise
+        offsets = _offsets()
+        if offsets is None:
             return cls.open_without_btf(hierarchy_id, ring_pages=ring_pages)
         program = _load("bpf/tasks.bpf.c", hierarchy_id, ring_pages, offsets)
         return cls(program, sees_fork_races="TASK_CLOSID" in offsets)
@@ -129,10 +125,18 @@ def _load(source: str, hierarchy_id: int, ring_pages: int, offsets: Mapping[str,
     return load(resource(source), cflags=cflags, maps=("events", "words"))
 
 
-def _offsets(types: KernelTypes) -> dict[str, int]:
-    """Where this kernel keeps what the program reads, by the program's name for it."""
-    wanted = _FIELDS | (_RESCTRL_FIELDS if types.has("task_struct", "closid") else {})
-    return {name: types.offset(*field) for name, field in wanted.items()}
+def _offsets() -> dict[str, int] | None:
+    """Where this kernel keeps what the program reads, by the program's name for it. None if it does not say."""
+    try:
+        with KernelTypes() as types:
+            wanted = _FIELDS | (_RESCTRL_FIELDS if types.has("task_struct", "closid") else {})
+            return {name: types.offset(*field) for name, field in wanted.items()}
+    except KeyError:
+        return None
+    except BpfUnavailableError as error:
+        if error.cause is not Cause.TRACEPOINTS:
+            raise
+        return None
 
 
 _FIELDS = {

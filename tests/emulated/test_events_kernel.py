@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.events import kernel
 from agent.events.event import Event, EventKind
 from agent.events.kernel import KernelEvents
 
@@ -459,6 +460,15 @@ IN_NAMESPACE = ("unshare", "-m", "sh", "-ec")
 def test_a_kernel_without_btf_gets_the_tracepoints_of_tracefs():
     before = f'{HIDE_BTF}; mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"'
     assert run_python(OPEN, *IN_NAMESPACE, before, "sh") == "open False\n"
+
+
+def test_a_kernel_that_keeps_something_elsewhere_gets_the_tracepoints_of_tracefs(
+    with_tracefs: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(kernel._FIELDS, "KERNFS_ID", ("kernfs_node", "renamed_by_a_later_kernel"))
+    source = KernelEvents.open(0)
+    source.close()
+    assert not source.sees_fork_races
 
 
 def test_with_neither_btf_nor_tracefs_the_refusal_says_what_to_mount():
