@@ -1,0 +1,52 @@
+"""One mount of resctrl: the machine, the kernel, the options, and the state that all its files share."""
+
+import errno
+from dataclasses import dataclass
+
+from agent.emulator.controls import Controls
+from agent.emulator.errors import RefusedError
+from agent.emulator.groups import Groups
+from agent.emulator.machines import Cache, Machine
+from agent.emulator.rules import KernelRules
+from agent.emulator.status import LastCommandStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """What a kernel keeps for as long as resctrl is mounted. Nothing of it persists."""
+
+    machine: Machine
+    rules: KernelRules
+    options: frozenset[str]
+    controls: Controls
+    groups: Groups
+    status: LastCommandStatus
+
+
+def mount(machine: Machine, rules: KernelRules, options: frozenset[str]) -> Mount:
+    """A mount with the root group alone. Raises RefusedError (EINVAL) for an option that is not possible here."""
+    if not options <= possible_options(machine, rules):
+        raise RefusedError(errno.EINVAL)
+    every_cpu = (1 << machine.cpus) - 1
+    return Mount(machine, rules, options, Controls(machine, options), Groups(every_cpu), LastCommandStatus())
+
+
+def possible_options(machine: Machine, rules: KernelRules) -> frozenset[str]:
+    """What this kernel can mount resctrl with on this machine."""
+    facts = {
+        "cdp": _can_split(machine.l3),
+        "cdpl2": _can_split(machine.l2),
+        "mba_MBps": _can_control_in_software(machine),
+        "debug": rules.has_debug_option,
+    }
+    return frozenset(option for option, able in facts.items() if able)
+
+
+def _can_split(cache: Cache | None) -> bool:
+    return cache is not None and cache.cdp
+
+
+def _can_control_in_software(machine: Machine) -> bool:
+    """The feedback loop needs a linear scale and a counter."""
+    events = machine.monitoring.events if machine.monitoring else ()
+    return machine.mb is not None and machine.mb.linear and "mbm_local_bytes" in events

@@ -1,0 +1,58 @@
+"""Text as the kernel reads it: strings that end at a NUL, and numbers (kstrtoul and its kin)."""
+
+import string
+
+_DIGITS = string.digits + string.ascii_lowercase
+
+
+def c_string(text: str) -> str:
+    """What comes before the first NUL."""
+    return text.partition("\0")[0]
+
+
+def unsigned(text: str, base: int, bits: int) -> int:
+    """A number of at most ``bits`` bits: an optional ``+``, digits, at most one newline at the end.
+
+    Base 16 allows ``0x``; base 0 takes ``0x``, a leading 0 for octal, else decimal. Raises ValueError for
+    anything else and OverflowError for a number too large.
+    """
+    digits = text.removesuffix("\n").removeprefix("+")
+    base, digits = _radix(digits, base)
+    allowed = _DIGITS[:base]
+    if not digits or any(character not in allowed for character in digits.lower()):
+        raise ValueError(text)
+    number = int(digits, base)
+    if number >> bits:
+        raise OverflowError(text)
+    return number
+
+
+def signed(text: str, base: int, bits: int) -> int:
+    """The same with a sign: ``-`` or ``+``, from -2^(bits-1) to 2^(bits-1)-1."""
+    if text.startswith("-"):
+        magnitude = unsigned(_without_plus(text[1:]), base, 64)
+        return _within(-magnitude, bits)
+    return _within(unsigned(text, base, 64), bits)
+
+
+def _radix(digits: str, base: int) -> tuple[int, str]:
+    prefixed = digits[:2].lower() == "0x" and digits[2:3] in set(string.hexdigits)
+    if base == 0:
+        if prefixed:
+            return 16, digits[2:]
+        return (8 if digits.startswith("0") else 10), digits
+    if base == 16 and digits[:2].lower() == "0x":
+        return 16, digits[2:]
+    return base, digits
+
+
+def _without_plus(text: str) -> str:
+    if text.startswith("+"):
+        raise ValueError(text)
+    return text
+
+
+def _within(number: int, bits: int) -> int:
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise OverflowError(str(number))
+    return number
