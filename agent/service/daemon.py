@@ -182,7 +182,12 @@ class Daemon:
             )
 
     def _on_policy_change(self, watch: PolicyWatch) -> None:
-        if watch.read():
+        try:
+            changed = watch.read()
+        except OSError as error:
+            log.error("Cannot watch the policy file, so changes may go unnoticed until a reload", error=str(error))
+            changed = True
+        if changed:
             self._later("policy", SETTLE_S, Want.RELOAD)
 
     def _on_mounts(self, mounts: MountWatch) -> None:
