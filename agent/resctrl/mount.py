@@ -46,13 +46,12 @@ class MountError(Exception):
         super().__init__(message)
 
 
-def find_resctrl(mountinfo: str, at: Path | None = None) -> MountPoint | None:
-    """The resctrl filesystem among the mounts of a ``/proc/PID/mountinfo``: the one at a place, or the one there is.
+def find_resctrl(mountinfo: str) -> MountPoint | None:
+    """The resctrl filesystem among the mounts of a ``/proc/PID/mountinfo``, the kernel's rather than an emulated one.
 
-    Without ``at``, the kernel's rather than an emulated one. A bind mount of a single group is not it.
+    A bind mount of a single group is not it.
     """
-    place = at.absolute() if at else None
-    found = {m.fstype: m for m in reversed(list(_mounts(mountinfo))) if m.root == "/" and place in (None, m.path)}
+    found = {m.fstype: m for m in reversed(list(_mounts(mountinfo))) if m.root == "/"}
     mount = found.get(FSTYPE) or found.get(EMULATED_FSTYPE)
     return MountPoint(mount.path, mount.options & OPTIONS, mount.fstype) if mount else None
 

@@ -14,6 +14,7 @@ from agent.resctrl.mount import (
     find_resctrl,
     fstype_of,
     mount_resctrl,
+    resctrl_at,
     supported,
 )
 
@@ -50,9 +51,13 @@ def test_finds_resctrl_and_its_options(mountinfo: str, found: MountPoint | None)
 
 def test_finds_the_one_at_a_place() -> None:
     mountinfo = KERNEL + EMULATED + ANOTHER
-    found = find_resctrl(mountinfo, Path("/run/other"))
-    assert found == MountPoint(Path("/run/other"), frozenset(), "fuse.resctrl")
-    assert find_resctrl(mountinfo, Path("/elsewhere")) is None
+    assert resctrl_at(mountinfo, Path("/run/other")) == MountPoint(Path("/run/other"), frozenset(), "fuse.resctrl")
+    assert resctrl_at(mountinfo, Path("/elsewhere")) is None
+
+
+def test_what_was_mounted_over_resctrl_hides_it() -> None:
+    over = "43 36 0:60 / /sys/fs/resctrl rw - tmpfs tmpfs rw\n"
+    assert resctrl_at(KERNEL + over, Path("/sys/fs/resctrl")) is None
 
 
 @pytest.mark.parametrize(
