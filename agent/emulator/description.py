@@ -7,7 +7,7 @@ from agent.emulator.kernel import Kernel
 from agent.emulator.machines import Machine
 from agent.emulator.membership import RememberedMembership
 from agent.emulator.mounted import mount
-from agent.emulator.rules import KernelRules
+from agent.emulator.rules import DEFAULT_KERNEL, KERNELS, KernelRules
 from agent.emulator.threads import Caller
 from agent.emulator.tree import Directory
 from agent.resctrl.machine import MOUNT_OPTIONS_FILE
@@ -15,7 +15,7 @@ from agent.resctrl.machine import MOUNT_OPTIONS_FILE
 _NOBODY = Caller(uid=0, gid=0, tid=0)
 
 
-def write_description(machine: Machine, rules: KernelRules, directory: Path) -> None:
+def write_description(machine: Machine, directory: Path, rules: KernelRules = KERNELS[DEFAULT_KERNEL]) -> None:
     """Write what ``resctrl-agent machine save`` would save of this machine into an empty or new directory.
 
     ``tasks`` is left empty: nobody runs on a description.
