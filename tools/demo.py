@@ -5,6 +5,7 @@ All that is shown is read from the machine. What does not come out as it should 
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -44,6 +45,9 @@ for child in children:
 
 THREADS = 6
 
+_PADDING = re.compile(r"^ +|(?<==) +", re.MULTILINE)
+"""What older kernels put before names and values of a schemata file."""
+
 IN_CGROUP = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 
 
@@ -81,7 +85,7 @@ def main() -> None:
 
         _chapter("The policy is edited again, with a mistake. Nothing changes, and the agent says where it is")
         _save(policy, POLICY.replace("l3: 0-30%", "l3: 0-130%"))
-        _show(service.wait_until_ready())
+        service.wait_until_ready()
         if _show_schemata(here) != in_force:
             sys.exit("A refused policy has changed the machine")
         _command(here, "check", "--policy", str(policy), status=78)
@@ -126,29 +130,20 @@ class Service:
     process: subprocess.Popen[str]
     notifications: socket.socket
 
-    def wait_until_ready(self) -> str:
-        """The status that the agent gives once it has started, or is done with a changed policy."""
-        said: dict[str, str] = {}
-
-        def ready() -> bool:
-            said.clear()
-            said.update(self._next_notification())
-            return "READY" in said
-
-        wait_until(ready, "Readiness of the agent", self.process)
-        return said.get("STATUS", "")
+    def wait_until_ready(self) -> None:
+        """Return once the agent has started, or is done with a changed policy."""
+        wait_until(lambda: "READY=1" in self._next_notification(), "Readiness of the agent", self.process)
 
     def stop(self) -> None:
         """End the agent and wait for it."""
         self.process.terminate()
         self.process.wait()
 
-    def _next_notification(self) -> dict[str, str]:
+    def _next_notification(self) -> list[str]:
         try:
-            datagram = self.notifications.recv(4096).decode()
+            return self.notifications.recv(4096).decode().splitlines()
         except TimeoutError:
-            return {}
-        return dict(line.split("=", 1) for line in datagram.splitlines())
+            return []
 
 
 @contextmanager
@@ -208,7 +203,7 @@ def _expect(here: Trial, job: Job, group: str) -> None:
 def _show_schemata(here: Trial) -> dict[str, str]:
     schemata = {group: (here.resctrl / group / "schemata").read_text() for group in ("demo-latency", "demo-batch")}
     for group, lines in schemata.items():
-        _show(f"{group + ':':<14}{'   '.join(' '.join(lines.split()).split(' '))}")
+        _show(f"{group + ':':<14}{'   '.join(_PADDING.sub('', lines).splitlines())}")
     return schemata
 
 

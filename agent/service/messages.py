@@ -52,7 +52,7 @@ MESSAGES: Mapping[str, Message] = {
     ),
     "placed": Message(
         "15278ff4dcc64079965bd6cd81908e57",
-        "Placed {workload} in class {class_}: {threads} threads",
+        "Placed {workload} in class {class_} (threads moved: {threads})",
     ),
     "partial": Message(
         "8b6f696a150b4d4482e2ee5c5d4e7d33",

@@ -71,7 +71,7 @@ def test_a_program_reads_json_lines_with_the_usual_keys_first() -> None:
     assert line == {
         "level": "info",
         "event": "placed",
-        "message": "Placed /batch.slice in class batch: 3 threads",
+        "message": "Placed /batch.slice in class batch (threads moved: 3)",
         "workload": "/batch.slice",
         "class": "batch",
         "group": "batch",
@@ -137,7 +137,7 @@ def test_a_terminal_shows_a_coloured_sentence_and_the_facts_that_are_not_in_it(m
     assert "\x1b[" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).strip()
     assert re.fullmatch(
-        r"\d\d:\d\d:\d\d \[info +\] Placed /batch.slice in class batch: 3 threads group=batch latency_us=250", plain
+        r"\d\d:\d\d:\d\d \[info +\] Placed /batch.slice in class batch \(threads moved: 3\) group=batch latency_us=250", plain
     )
 
 
@@ -156,7 +156,7 @@ def test_under_systemd_a_stable_event_has_its_id_and_fields(stderr_of_a_unit: Te
     assert entry.pop("CODE_FUNC") == "test_under_systemd_a_stable_event_has_its_id_and_fields"
     assert entry.pop("CODE_LINE").isdigit()
     assert entry == {
-        "MESSAGE": "Placed /batch.slice in class batch: 3 threads",
+        "MESSAGE": "Placed /batch.slice in class batch (threads moved: 3)",
         "PRIORITY": "6",
         "SYSLOG_IDENTIFIER": "resctrl-agent",
         "MESSAGE_ID": MESSAGES["placed"].id,
