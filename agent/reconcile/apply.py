@@ -100,6 +100,26 @@ def remove_owned(name: str, resctrl: Resctrl, ledger: Ledger) -> None:
     ledger.removed(name)
 
 
+def restore(resctrl: Resctrl, ledger: Ledger) -> tuple[WriteSchemata, ...]:
+    """Puts back what groups had that the agent did not create; the caller holds the lock. Raises ResctrlError.
+
+    A group that somebody has removed meanwhile, or made anew without a resource, is passed over.
+    """
+    writes = []
+    for name in sorted({group for group, _, _ in ledger.found}):
+        with suppress(GroupGoneError):
+            current = resctrl.read_group(name).schemata
+            own = [
+                WriteSchemata(name, resource, domain, current[resource][domain], value)
+                for (group, resource, domain), value in ledger.found.items()
+                if group == name and current.get(resource, {}).get(domain, value) != value
+            ]
+            resctrl.write_schemata(name, _values(own))
+            writes += own
+    ledger.forget_found()
+    return tuple(writes)
+
+
 def _step_key(action: Action) -> tuple[str, str] | Action:
     """Values of one group go into one write, so that the kernel checks them together."""
     return ("schemata", action.group) if isinstance(action, WriteSchemata) else action
@@ -173,6 +193,7 @@ class _Steps:
         before = self.resctrl.read_group(name).schemata
         asked = _values(writes)
         former = {res: {d: before[res][d] for d in values if d in before.get(res, {})} for res, values in asked.items()}
+        self.ledger.note_found(name, former)
         self._will_undo(f"schemata of {name}", lambda: self.resctrl.write_schemata(name, former))
         self.resctrl.write_schemata(name, asked)
         self._read_back(name, asked)

@@ -6,7 +6,8 @@ group of that name is then known to be ours, since the intent was written under 
 such group existed. Losing the file costs the right to remove the groups, nothing else.
 
 The file also remembers what the hardware made of an amount where it was not what was asked, so that the difference
-is not taken for drift.
+is not taken for drift; and what the agent found in groups that it did not create (the root group, an adopted one)
+before it first wrote there, so that it can be put back.
 """
 
 import json
@@ -15,11 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.resctrl.filesystem import Resctrl
+from agent.resctrl.schemata import Schemata
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 DEFAULT_STATE = Path("/var/lib/resctrl-agent")
 
 Granted = dict[tuple[str, str, int], tuple[int, int]]
+
+Found = dict[tuple[str, str, int], int]
+"""(group, resource, domain) → value."""
 
 
 class StateError(Exception):
@@ -34,6 +39,7 @@ class Ledger:
     boot_id: str
     _inodes: dict[str, int | None] = field(default_factory=dict)
     _granted: Granted = field(default_factory=dict)
+    _found: Found = field(default_factory=dict)
 
     @classmethod
     def open(cls, state: Path, resctrl_root: Path, boot_id: str | None = None) -> "Ledger":
@@ -46,6 +52,7 @@ class Ledger:
             if stored["boot_id"] == boot:
                 ledger._inodes = {str(name): inode for name, inode in stored["groups"].items()}
                 ledger._granted = {(g, r, d): (asked, got) for g, r, d, asked, got in stored["granted"]}
+                ledger._found = {(g, r, d): value for g, r, d, value in stored["found"]}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return cls(path, boot)
         return ledger
@@ -54,6 +61,11 @@ class Ledger:
     def granted(self) -> Mapping[tuple[str, str, int], tuple[int, int]]:
         """(group, resource, domain) → (asked, got) where the hardware did otherwise than asked."""
         return self._granted
+
+    @property
+    def found(self) -> Mapping[tuple[str, str, int], int]:
+        """(group, resource, domain) → the value before the agent's first write, in groups that it did not create."""
+        return self._found
 
     def owned(self, resctrl: Resctrl) -> frozenset[str]:
         """The groups that exist and that the agent created."""
@@ -74,6 +86,7 @@ class Ledger:
         """The group is gone, or was never created after all."""
         self._inodes.pop(name, None)
         self._granted = {key: value for key, value in self._granted.items() if key[0] != name}
+        self._found = {key: value for key, value in self._found.items() if key[0] != name}
         self._save()
 
     def grant(self, differences: Granted, asked: frozenset[tuple[str, str, int]]) -> None:
@@ -81,6 +94,21 @@ class Ledger:
         granted = {key: value for key, value in self._granted.items() if key not in asked} | differences
         if granted != self._granted:
             self._granted = granted
+            self._save()
+
+    def note_found(self, name: str, schemata: Schemata) -> None:
+        """About to write these values' successors. Of a group of the agent's, and of later writes, nothing is kept."""
+        if name in self._inodes:
+            return
+        values = {(name, res, domain): value for res, each in schemata.items() for domain, value in each.items()}
+        if values.keys() - self._found.keys():
+            self._found = values | self._found
+            self._save()
+
+    def forget_found(self) -> None:
+        """What was found has been put back."""
+        if self._found:
+            self._found = {}
             self._save()
 
     def _is_ours(self, name: str, resctrl: Resctrl) -> bool:
@@ -94,6 +122,7 @@ class Ledger:
             "boot_id": self.boot_id,
             "groups": self._inodes,
             "granted": [[*key, *value] for key, value in self._granted.items()],
+            "found": [[*key, value] for key, value in self._found.items()],
         }
         fresh = self.path.with_suffix(".new")
         try:

@@ -108,15 +108,19 @@ class RuleBook:
 
     def explain(self, path: str, program: Program) -> tuple[Trial, ...]:
         """Every rule up to and including the one that matches, with the conditions that did not hold."""
+        return self._tried(path, lambda conditions: self._program_reasons(conditions, program))
+
+    def explain_cgroup(self, path: str) -> tuple[Trial, ...]:
+        """The same for a cgroup by itself: rules that ask something of each process do not match it."""
+        return self._tried(path, _asked_of_each)
+
+    def _tried(self, path: str, program_reasons: Callable[[Conditions], list[str]]) -> tuple[Trial, ...]:
         trials = []
         names = identify(path)
         for rule in self._rules:
             _, reasons = _cgroup_reasons(rule.when, path, names)
             conditions = _left_to_ask(rule.when, path, names)
-            if conditions is None:
-                reasons.append(NEGATED)
-            else:
-                reasons += self._program_reasons(conditions, program)
+            reasons += [NEGATED] if conditions is None else program_reasons(conditions)
             trials.append(Trial(rule, tuple(reasons)))
             if not reasons:
                 break
@@ -154,6 +158,10 @@ class RuleBook:
         if when.negated and not self._program_reasons(when.negated, program):
             reasons.append(NEGATED)
         return reasons
+
+
+def _asked_of_each(when: Conditions) -> list[str]:
+    return ["it depends on each process: exe, comm or user are asked for"] if when.of_program else []
 
 
 def _left_to_ask(when: Conditions, path: str, names: Names) -> Conditions | None:

@@ -58,15 +58,17 @@ class Survey:
         return Counter(m.group for m in self.misplaced)
 
 
-def survey(node: Node, rules: RuleBook, managed: frozenset[str]) -> Survey:
-    """A whole survey in one go."""
+def survey(node: Node, rules: RuleBook, managed: frozenset[str], below: str = "/") -> Survey:
+    """A survey of the cgroup ``below`` and all below it, in one go."""
     result = Survey()
-    for _ in survey_steps(node, rules, managed, result):
+    for _ in survey_steps(node, rules, managed, result, below):
         pass
     return result
 
 
-def survey_steps(node: Node, rules: RuleBook, managed: frozenset[str], into: Survey) -> Iterator[None]:
+def survey_steps(
+    node: Node, rules: RuleBook, managed: frozenset[str], into: Survey, below: str = "/"
+) -> Iterator[None]:
     """Fills ``into``, and yields now and then so that events are not kept waiting.
 
     Threads that appear or move meanwhile look misplaced at first; what is still out of place at the end, on a second
@@ -74,7 +76,7 @@ def survey_steps(node: Node, rules: RuleBook, managed: frozenset[str], into: Sur
     """
     look = _Look(node, rules, managed, node.membership(), into)
     into.members.update(look.placed.values())
-    for number, cgroup in enumerate(walk(node.hierarchy.mount)):
+    for number, cgroup in enumerate(walk(node.hierarchy.mount, below)):
         if number % CGROUPS_A_STEP == CGROUPS_A_STEP - 1:
             yield
         threads = look.threads(cgroup.path)
@@ -84,6 +86,11 @@ def survey_steps(node: Node, rules: RuleBook, managed: frozenset[str], into: Sur
     if into.misplaced:
         yield
         look.confirm()
+
+
+def out_of_place(target: Target | None, actual: str, managed: frozenset[str]) -> bool:
+    """Whether a thread in the group ``actual`` is to be moved; one that no rule claims, only out of a managed group."""
+    return actual in managed if target is None else actual != target.group
 
 
 @dataclass(slots=True)
@@ -104,7 +111,7 @@ class _Look:
                 self._count(target, len(claimed))
             for tid in claimed:
                 actual = self.placed.get(tid, "")
-                if self._out_of_place(target, actual):
+                if out_of_place(target, actual, self.managed):
                     self.into.misplaced.append(Misplaced(tid, path, target, actual))
 
     def confirm(self) -> None:
@@ -114,9 +121,6 @@ class _Look:
         self.into.misplaced = [
             m for m in self.into.misplaced if m.tid in present[m.path] and self.placed.get(m.tid, "") == m.actual
         ]
-
-    def _out_of_place(self, target: Target | None, actual: str) -> bool:
-        return actual in self.managed if target is None else actual != target.group
 
     def _by_target(self, verdict: Verdict, threads: list[int]) -> Iterator[tuple[Target | None, list[int]]]:
         if not verdict.candidates:

@@ -1,0 +1,116 @@
+"""``apply``: one full pass, as the daemon makes it, then exit.
+
+While a daemon looks after the mount this refuses: with the same policy there is nothing left to do, and another
+policy would be in force only until the daemon's next look.
+"""
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.cli.arguments import COMMANDS, PROGRAM, Commands
+from agent.cli.changes import sentences
+from agent.cli.output import tell, tell_json
+from agent.cli.places import open_machine, places_of
+from agent.cli.problems import tell_warnings
+from agent.cli.statuses import FAILED
+from agent.policy import load
+from agent.reconcile.apply import LOCK_WAIT_S
+from agent.reconcile.node import Node
+from agent.reconcile.ownership import Ledger
+from agent.reconcile.placement import Outcome
+from agent.reconcile.plan import Action, MoveTasks
+from agent.resctrl.mount import MountPoint
+from agent.service.places import mount_if_needed
+from agent.service.reconciler import InForce, PassReport, Reconciler, bring_to
+
+
+def add_parser(commands: Commands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "apply",
+        help=COMMANDS["apply"],
+        description="Makes groups, writes schemata and places tasks as the policy says, once. Mounts resctrl where it "
+        "is not mounted.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: Namespace) -> int:
+    """1 where threads could not be placed; raises AlreadyRunningError while a daemon looks after the mount."""
+    places = places_of(arguments)
+    loaded = load(places.policy, insecure=places.insecure_policy)
+    mounted = mount_if_needed(places, loaded.policy.mount)
+    node, ledger = open_machine(places)
+    with node.resctrl:
+        node.resctrl.try_claim()
+        in_force = bring_to(node, loaded.policy)
+        tell_warnings((*loaded.warnings, *in_force.desired.problems), places)
+        done = _apply(node, ledger, in_force)
+    if arguments.output == "json":
+        tell_json(_as_json(done, mounted))
+    else:
+        tell(_as_text(done, mounted))
+    return _tell_unplaced(done.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    changes: tuple[Action, ...]
+    notes: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def moved(self) -> int:
+        return sum(outcome.threads for outcome in self.outcomes)
+
+
+def _apply(node: Node, ledger: Ledger, in_force: InForce) -> _Done:
+    """Placing needs no lock, and others who wait for it should not wait for that."""
+    with node.resctrl.lock(LOCK_WAIT_S):
+        reconciler, plan, applied = Reconciler.start(node, ledger, in_force)
+    report = PassReport()
+    for _ in reconciler.full_pass(report):
+        pass
+    reconciler.close()
+    if plan.cleanup:
+        with node.resctrl.lock(LOCK_WAIT_S):
+            reconciler.finish(plan)
+    changes = (*plan.preparation, *_moves(report.outcomes), *plan.cleanup)
+    return _Done(changes, applied.notes, tuple(report.outcomes))
+
+
+def _moves(outcomes: Iterable[Outcome]) -> list[MoveTasks]:
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        for target, threads in outcome.moved:
+            counts[target.group if target else ""] += threads
+    return [MoveTasks(group, count) for group, count in sorted(counts.items())]
+
+
+def _as_json(done: _Done, mounted: MountPoint | None) -> dict[str, object]:
+    return {
+        "changes": [action.as_json() for action in done.changes],
+        "moved": done.moved,
+        "notes": list(done.notes),
+        "mounted": str(mounted.path) if mounted else None,
+    }
+
+
+def _as_text(done: _Done, mounted: MountPoint | None) -> list[str]:
+    first = [f"mount resctrl at {mounted.path}"] if mounted else []
+    lines = [*first, *sentences(done.changes)]
+    return [*lines, *(f"note: {note}" for note in done.notes)] if lines else ["nothing to do"]
+
+
+def _tell_unplaced(outcomes: Iterable[Outcome]) -> int:
+    status = 0
+    for outcome in outcomes:
+        if not outcome.complete:
+            reasons = sorted(set(outcome.failures.values())) or ["it creates threads faster than they can be placed"]
+            reason = f"cgroup {outcome.path}: not all threads could be placed: {'; '.join(reasons)}"
+            print(f"{PROGRAM}: error: {reason}", file=sys.stderr)
+            status = FAILED
+    return status

@@ -1,0 +1,113 @@
+"""``check``: what is wrong with the policy, and what a machine makes of it. Changes nothing."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass
+
+from agent.cli.arguments import COMMANDS, Commands
+from agent.cli.described import Described, machine_here, machine_named
+from agent.cli.maps import tell_map
+from agent.cli.output import tell, tell_json
+from agent.cli.places import places_of
+from agent.cli.problems import counted, quoting, tell_problems
+from agent.cli.statuses import POLICY_REFUSED
+from agent.cli.table import schemata_as_json, table, values_text
+from agent.policy import Loaded, load
+from agent.policy.problem import PolicyRefusedError, Problem, Severity
+from agent.policy.render import as_json
+from agent.reconcile.desired import Desired, resolve
+from agent.resctrl.machine import Machine
+from agent.service.places import Places
+
+NO_MACHINE = "note: resctrl is not mounted here, so only the policy itself was checked; name a machine with --machine"
+
+
+def add_parser(commands: Commands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "check",
+        help=COMMANDS["check"],
+        description="Reads the policy and says every mistake; with a machine, this one or --machine, also what that "
+        "cannot do and what will be rounded.",
+    )
+    parser.add_argument(
+        "--machine", metavar="DIR|NAME", help="a saved description (machine save), or the name of an emulated machine"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: Namespace) -> int:
+    """0 where the policy can be put in force, 78 where it is refused."""
+    places = places_of(arguments)
+    described = machine_named(arguments.machine) if arguments.machine else machine_here(places)
+    findings = _check(places, described)
+    if arguments.output == "json":
+        tell_json(_as_json(findings))
+    else:
+        _tell(findings, places)
+    return 0 if findings.ok else POLICY_REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    problems: tuple[Problem, ...]
+    loaded: Loaded | None = None
+    """None where the policy is refused whatever the machine."""
+    machine: Machine | None = None
+    desired: Desired | None = None
+    """What would be written; None where there is no machine to write it to."""
+
+    @property
+    def ok(self) -> bool:
+        return all(problem.severity is not Severity.ERROR for problem in self.problems)
+
+
+def _check(places: Places, described: Described | None) -> _Findings:
+    try:
+        loaded = load(places.policy, insecure=places.insecure_policy)
+    except PolicyRefusedError as refused:
+        return _Findings(refused.problems)
+    if described is None:
+        return _Findings(loaded.warnings, loaded)
+    desired = resolve(loaded.policy, described.machine, described.root)
+    problems = (*loaded.warnings, *quoting(desired.problems, places))
+    return _Findings(problems, loaded, described.machine, desired)
+
+
+def _as_json(findings: _Findings) -> Mapping[str, object]:
+    resolved = None
+    if findings.desired is not None and findings.ok:
+        groups = findings.desired.groups.values()
+        resolved = {group.class_name: schemata_as_json(group.schemata) for group in groups}
+    return {"ok": findings.ok, "problems": [as_json(p) for p in findings.problems], "resolved": resolved}
+
+
+def _tell(findings: _Findings, places: Places) -> None:
+    tell_problems(findings.problems)
+    name = places.policy.name
+    if findings.loaded is None or not findings.ok:
+        print(f"{name}: refused: {counted(findings.problems)}", file=sys.stderr)
+        return
+    policy = findings.loaded.policy
+    rules = _number(policy.rules, "rule", "rules")
+    tell([f"{name}: fine: {_number(policy.classes, 'class', 'classes')}, {rules}"])
+    if findings.machine is None or findings.desired is None:
+        print(NO_MACHINE, file=sys.stderr)
+    else:
+        _tell_resolved(findings.desired, findings.machine)
+
+
+def _tell_resolved(desired: Desired, machine: Machine) -> None:
+    groups = {group.class_name: group for group in desired.groups.values()}
+    resources = [resource for group in groups.values() for resource in group.schemata]
+    columns = tuple(dict.fromkeys(resources))
+    rows = [(name, *(values_text(r, group.schemata[r]) for r in columns)) for name, group in groups.items()]
+    if columns:
+        tell(["", *table(("CLASS", *columns), rows)])
+    root = next((name for name, group in groups.items() if not group.name), None)
+    tell_map(machine, {name: group.schemata for name, group in groups.items()}, root)
+
+
+def _number(things: Sized, one: str, many: str) -> str:
+    return f"{len(things)} {one if len(things) == 1 else many}"
