@@ -1,11 +1,13 @@
 """What `make run` and `make demo` leave behind: nothing."""
 
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,41 +22,47 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def running() -> Iterator[subprocess.Popen[str]]:
+@dataclass
+class Run:
     """`make run`, with the agent ready."""
+
+    process: subprocess.Popen[str]
+    place: Path
+
+    def left(self) -> list[str]:
+        """Mounts and processes of this run that are there now."""
+        mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.place) in line]
+        return mounts + [command for command in commands() if str(self.place) in command]
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
     command = [sys.executable, "tools/run.py", "config/policy.yaml"]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        log = []
-        for line in process.stderr:
-            log.append(line)
-            if '"started"' in line:
-                break
-        else:
-            pytest.fail("".join(log))
-        yield process
+        (mounted_at,) = re.findall(r"mounted at (\S+)/resctrl ", read_until(process.stdout, "It is mounted at"))
+        read_until(process.stderr, '"started"')
+        run = Run(process, Path(mounted_at))
+        yield run
         process.kill()
-    wait_until(lambda: trials() == [])
-    for place in places():  # of a run that was killed
-        shutil.rmtree(place)
+    wait_until(lambda: run.left() == [])
+    shutil.rmtree(run.place, ignore_errors=True)  # what a run that was killed cannot remove
 
 
-def places() -> list[Path]:
-    """Directories that trials made for themselves."""
-    return list(Path("/run").glob("resctrl-agent-trial-*"))
+def read_until(lines: Iterable[str] | None, text: str) -> str:
+    read = []
+    for line in lines or ():
+        read.append(line)
+        if text in line:
+            return line
+    return pytest.fail("".join(read))
 
 
-def trials() -> list[str]:
-    """Mounts and processes of a trial that are there now."""
-    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "resctrl-agent-trial" in line]
-    commands = []
+def commands() -> Iterator[str]:
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            commands.append(process.read_text().replace("\0", " "))
+            yield process.read_text().replace("\0", " ")
         except (FileNotFoundError, ProcessLookupError):
             continue  # ended while we looked
-    return mounts + [command for command in commands if "resctrl-agent-trial" in command]
 
 
 def wait_until(holds: Callable[[], bool]) -> bool:
@@ -64,24 +72,22 @@ def wait_until(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def test_make_run_places_on_an_emulated_machine(running: subprocess.Popen[str]) -> None:
-    assert any("fuse" in line for line in trials())
+def test_make_run_works_on_an_emulated_machine(run: Run) -> None:
+    assert any("fuse" in line for line in run.left())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_make_run_undoes_everything_when_it_is_interrupted(
-    running: subprocess.Popen[str], number: signal.Signals
-) -> None:
-    running.send_signal(number)
-    assert running.wait(20) == 128 + number
-    assert trials() == []
-    assert places() == []
+def test_make_run_undoes_everything_when_it_is_interrupted(run: Run, number: signal.Signals) -> None:
+    run.process.send_signal(number)
+    assert run.process.wait(20) == 128 + number
+    assert run.left() == []
+    assert not run.place.exists()
 
 
-def test_nothing_goes_on_where_make_run_is_killed(running: subprocess.Popen[str]) -> None:
-    running.kill()
-    running.wait(20)
-    assert wait_until(lambda: trials() == [])
+def test_nothing_goes_on_where_make_run_is_killed(run: Run) -> None:
+    run.process.kill()
+    run.process.wait(20)
+    assert wait_until(lambda: run.left() == [])
 
 
 def test_the_demo_comes_to_its_end() -> None:
@@ -90,4 +96,3 @@ def test_the_demo_comes_to_its_end() -> None:
     )
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert "search: all 6 threads are in group demo-latency" in demo.stdout
-    assert trials() == []
