@@ -28,8 +28,8 @@ classes:
   demo-latency: {l3: 30-100%, mb: max, optional: [l3, mb]}
   demo-batch: {l3: 0-30%, mb: 20%, optional: [l3, mb]}
 rules:
-  - {class: demo-latency, when: {cgroup: /resctrl-demo/latency}}
   - {class: demo-batch, when: {cgroup: /resctrl-demo/batch}}
+  - {class: demo-latency, when: {cgroup: /resctrl-demo/latency}}
 """
 
 PROGRAM = """\
