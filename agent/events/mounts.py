@@ -1,4 +1,4 @@
-"""Changes of the mount table: resctrl or a cgroup hierarchy that is mounted anew must be found again."""
+"""Changes of the mount table: resctrl that is unmounted, or mounted anew, must be found again."""
 
 import os
 import select
@@ -8,8 +8,9 @@ from pathlib import Path
 class MountWatch:
     """Readable whenever something was mounted or unmounted in our mount namespace.
 
-    The kernel tells of changes by POLLPRI on mountinfo, which is always readable otherwise, so it sits in an epoll of
-    its own that waits for nothing else.
+    The kernel tells of a change by POLLPRI on mountinfo, which is always readable otherwise, so it sits in an epoll of
+    its own that waits for nothing else. The kernel tells each change once, to whoever polls first; that is the event
+    loop, so a wake-up may find nothing more in here and is a change all the same.
     """
 
     def __init__(self, proc: Path) -> None:
@@ -19,14 +20,12 @@ class MountWatch:
         self._epoll.register(self._mountinfo, select.EPOLLPRI)
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """The descriptor to wait on; call ``acknowledge`` when it is readable."""
         return self._epoll.fileno()
 
-    def read(self) -> str | None:
-        """The mount table if it changed since the last call, else None."""
-        if not self._epoll.poll(0):
-            return None
-        return self.table()
+    def acknowledge(self) -> None:
+        """Takes the change in, so that the next one wakes again."""
+        self._epoll.poll(0)
 
     def table(self) -> str:
         """The mount table as it is."""

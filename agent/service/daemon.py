@@ -25,7 +25,7 @@ from agent.resctrl.mount import resctrl_at
 from agent.service.fast_path import FastPath
 from agent.service.keeper import NOT_NOW, Keeper, exhausted
 from agent.service.notify import Notifier, watchdog_interval_s
-from agent.service.places import Places, mount_if_needed
+from agent.service.places import DEFAULT_RESCTRL, Places, mount_if_needed
 from agent.service.run_state import RunState, write_run_state
 from agent.service.sources import SCAN, open_source
 from agent.service.wants import Want, Wants
@@ -34,6 +34,9 @@ log = structlog.get_logger()
 
 SETTLE_S = 0.03
 """A save is often several changes in a row; the policy is read so long after the first of them."""
+
+MOUNTS_SETTLE_S = 0.1
+"""Container starts come with dozens of mounts; the table is read so long after the first of them."""
 
 SCAN_EVERY_S = 1.0
 """How often everything is looked at where eBPF cannot be used."""
@@ -67,6 +70,7 @@ class Daemon:
         self._keeper = Keeper(places, self._fast_path, self._watch_execs)
         self._source: EventSource | None = None
         self._source_name = ""
+        self._resctrl_root = DEFAULT_RESCTRL
         self._pending: dict[str, asyncio.TimerHandle] = {}
         self._stop_reason = ""
         self._last_trouble: tuple[str, float] = ("", 0.0)
@@ -96,6 +100,7 @@ class Daemon:
             log.info("Mounted resctrl", path=str(mounted.path), options=sorted(mounted.options))
         resources.callback(self._keeper.close)
         node = self._keeper.open()
+        self._resctrl_root = node.resctrl.root
         source, self._source_name = open_source(node.hierarchy)
         self._source = source
         resources.callback(source.close)
@@ -191,11 +196,15 @@ class Daemon:
             self._later("policy", SETTLE_S, Want.RELOAD)
 
     def _on_mounts(self, mounts: MountWatch) -> None:
-        table = mounts.read()
-        node = self._keeper.node
-        if table is None:
-            return
-        if node is None or resctrl_at(table, node.resctrl.root) is None:
+        mounts.acknowledge()
+        if "mounts" not in self._pending:
+            loop = asyncio.get_running_loop()
+            self._pending["mounts"] = loop.call_later(MOUNTS_SETTLE_S, self._look_at_mounts, mounts)
+
+    def _look_at_mounts(self, mounts: MountWatch) -> None:
+        del self._pending["mounts"]
+        is_mounted = resctrl_at(mounts.table(), self._resctrl_root) is not None
+        if is_mounted == (self._keeper.node is None):
             self._wants.ask(Want.REOPEN)
 
     def _catch_signals(self) -> None:
