@@ -151,9 +151,9 @@ def _service(here: Trial, policy: Path, address: Path) -> Iterator[Service]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
         notifications.bind(str(address))
         notifications.settimeout(0.1)
-        environment = {**here.environment, "NOTIFY_SOCKET": str(address)}
+        environment = {**os.environ, "NOTIFY_SOCKET": str(address)}
         command = ("run", "--policy", str(policy), *here.arguments)
-        with agent(*command, environment=environment, stderr=subprocess.PIPE) as process:
+        with agent(*command, env=environment, stderr=subprocess.PIPE) as process:
             threading.Thread(target=_retell, args=(process,), daemon=True).start()
             yield Service(process, notifications)
 
@@ -209,13 +209,7 @@ def _show_schemata(here: Trial) -> dict[str, str]:
 
 def _command(here: Trial, *command: str, status: int = 0) -> None:
     _show(f"$ resctrl-agent {' '.join(command)}")
-    run = subprocess.run(
-        [AGENT, *command, *here.arguments],
-        env={**os.environ, **here.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = subprocess.run([AGENT, *command, *here.arguments], capture_output=True, text=True, check=False)
     _show(run.stdout + run.stderr)
     if run.returncode != status:
         sys.exit(f"resctrl-agent {command[0]} ended with status {run.returncode} instead of {status}")

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from trial import agent, end_in_order, trial
+from trial import AGENT, agent, end_in_order, trial
 
 
 def main() -> int:
@@ -13,7 +13,8 @@ def main() -> int:
     end_in_order()
     with trial() as here:
         command = ("run", "--policy", str(policy), *_trusting(policy), *here.arguments)
-        with agent(*command, environment=here.environment) as running:
+        print(f"In another terminal: {AGENT} --policy {policy} status", flush=True)
+        with agent(*command) as running:
             return running.wait()
 
 

@@ -8,11 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+from agent.service.places import run_directory, state_directory
+from agent.service.run_state import run_state_path
 
 AGENT = Path(sys.executable).with_name("resctrl-agent")
 
@@ -32,7 +36,6 @@ class Trial:
 
     resctrl: Path
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -46,24 +49,24 @@ def trial() -> Iterator[Trial]:
         return
     print(f"This machine has no resctrl. Working on an emulated one instead ({MACHINE}); tasks and cgroups are real.")
     with _emulated(MACHINE) as emulated:
-        print(f"It is mounted at {emulated.resctrl} and goes when this ends.", flush=True)
-        yield emulated
+        print(f"It is mounted at {emulated} and goes when this ends.", flush=True)
+        yield Trial(emulated, ("--resctrl", str(emulated)))
 
 
 @contextmanager
-def agent(*command: str, environment: Mapping[str, str], stderr: int | None = None) -> Iterator[subprocess.Popen[str]]:
+def agent(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A command of the agent that runs during the block; then it is asked to end, and waited for.
 
-    A session of its own keeps the terminal's Ctrl-C from it: what depends on what decides who ends first.
+    ``options`` are Popen's. A session of its own keeps the terminal's Ctrl-C from it, so that what serves others can
+    end after them.
     """
     process = subprocess.Popen(
         [AGENT, *command],
-        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
-        stderr=stderr,
         text=True,
         start_new_session=True,
         preexec_fn=_end_with_parent,  # noqa: PLW1509 -- no thread runs yet that could hold a lock
+        **options,
     )
     try:
         yield process
@@ -97,19 +100,25 @@ def end_in_order() -> None:
 
 
 @contextmanager
-def _emulated(machine: str) -> Iterator[Trial]:
+def _emulated(machine: str) -> Iterator[Path]:
     place = Path(tempfile.mkdtemp(prefix="resctrl-agent-trial-", dir="/run"))
     resctrl = place / "resctrl"
     resctrl.mkdir()
-    environment = {"STATE_DIRECTORY": str(place / "state"), "RUNTIME_DIRECTORY": str(place / "run")}
     try:
-        with agent("emulate", "--machine", machine, str(resctrl), environment={}) as emulator:
+        with agent("emulate", "--machine", machine, str(resctrl), stdout=subprocess.DEVNULL) as emulator:
             wait_until(lambda: _is_mounted(resctrl), f"Mounting an emulated resctrl at {resctrl}", emulator)
-            yield Trial(resctrl, ("--resctrl", str(resctrl)), environment)
+            yield resctrl
     finally:
         if _is_mounted(resctrl):
             subprocess.run(["umount", "--lazy", resctrl], check=True)
         shutil.rmtree(place)
+        _forget(resctrl)
+
+
+def _forget(resctrl: Path) -> None:
+    """What the agent remembers of a mount, by its path, is of no use once the mount is gone."""
+    for directory in (state_directory(), run_directory()):
+        run_state_path(directory, resctrl).unlink(missing_ok=True)
 
 
 def _is_mounted(path: Path) -> bool:
