@@ -6,12 +6,12 @@ policy would be in force only until the daemon's next look.
 
 import sys
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.cli.arguments import COMMANDS, PROGRAM, Commands
 from agent.cli.changes import sentences
+from agent.cli.errors import CommandError
 from agent.cli.output import tell, tell_json
 from agent.cli.places import open_machine, places_of
 from agent.cli.problems import tell_warnings
@@ -22,6 +22,7 @@ from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome
 from agent.reconcile.plan import Action, MoveTasks
+from agent.resctrl.errors import AlreadyRunningError
 from agent.resctrl.mount import MountPoint
 from agent.service.places import mount_if_needed
 from agent.service.reconciler import InForce, PassReport, Reconciler, bring_to
@@ -39,13 +40,13 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """1 where threads could not be placed; raises AlreadyRunningError while a daemon looks after the mount."""
+    """1 where threads could not be placed; raises CommandError while a daemon looks after the mount."""
     places = places_of(arguments)
     loaded = load(places.policy, insecure=places.insecure_policy)
     mounted = mount_if_needed(places, loaded.policy.mount)
     node, ledger = open_machine(places)
     with node.resctrl:
-        node.resctrl.try_claim()
+        _claim(node)
         in_force = bring_to(node, loaded.policy)
         tell_warnings((*loaded.warnings, *in_force.desired.problems), places)
         done = _apply(node, ledger, in_force)
@@ -61,10 +62,15 @@ class _Done:
     changes: tuple[Action, ...]
     notes: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
+    moved: int
+    """Threads that were found out of place."""
 
-    @property
-    def moved(self) -> int:
-        return sum(outcome.threads for outcome in self.outcomes)
+
+def _claim(node: Node) -> None:
+    try:
+        node.resctrl.try_claim()
+    except AlreadyRunningError as error:
+        raise CommandError(f"{error}, or save the policy that it keeps: it follows at once") from error
 
 
 def _apply(node: Node, ledger: Ledger, in_force: InForce) -> _Done:
@@ -78,16 +84,9 @@ def _apply(node: Node, ledger: Ledger, in_force: InForce) -> _Done:
     if plan.cleanup:
         with node.resctrl.lock(LOCK_WAIT_S):
             reconciler.finish(plan)
-    changes = (*plan.preparation, *_moves(report.outcomes), *plan.cleanup)
-    return _Done(changes, applied.notes, tuple(report.outcomes))
-
-
-def _moves(outcomes: Iterable[Outcome]) -> list[MoveTasks]:
-    counts: Counter[str] = Counter()
-    for outcome in outcomes:
-        for target, threads in outcome.moved:
-            counts[target.group if target else ""] += threads
-    return [MoveTasks(group, count) for group, count in sorted(counts.items())]
+    moves = report.survey.moves()
+    tasks = (MoveTasks(group, count) for group, count in sorted(moves.items()))
+    return _Done((*plan.preparation, *tasks, *plan.cleanup), applied.notes, tuple(report.outcomes), moves.total())
 
 
 def _as_json(done: _Done, mounted: MountPoint | None) -> dict[str, object]:

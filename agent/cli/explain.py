@@ -121,5 +121,5 @@ def _path(subject: str, node: Node) -> str:
     given = Path(subject)
     path = f"/{given.relative_to(mount)}".removesuffix("/.") or "/" if given.is_relative_to(mount) else str(given)
     if cgroup_id(mount, path) is None:
-        raise CommandError(f"there is no cgroup {path} in {node.hierarchy}")
+        raise CommandError(f"there is no cgroup {path} in {node.hierarchy}; --cgroup names another hierarchy")
     return path

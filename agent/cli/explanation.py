@@ -12,7 +12,7 @@ from agent.tasks.names import Pod, identify
 from agent.tasks.process import Program
 
 LISTED = 10
-"""Threads out of place that are shown one by one."""
+"""Threads, or cgroups, out of place that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +185,25 @@ class CgroupExplanation:
 
 def _places_text(threads: tuple[ThreadPlace, ...]) -> Iterator[str]:
     """``all 12 threads are in group batch``, or which are not in place."""
-    astray = [thread for thread in threads if not thread.in_place]
-    where = " and ".join(group_name(group) for group in dict.fromkeys(t.actual for t in threads if t.in_place))
-    right = len(threads) - len(astray)
-    if not astray:
-        yield f"in place: {f'all {right} threads are' if right > 1 else 'it is'} in {where}"
-        return
+    right = [thread for thread in threads if thread.in_place]
     if right:
-        yield f"in place: {right} of {threads_text(len(threads))}, in {where}"
-    for thread in astray[:LISTED]:
-        yield f"OUT OF PLACE: thread {thread.tid} is in {group_name(thread.actual)}"
-    if len(astray) > LISTED:
-        yield f"OUT OF PLACE: {len(astray) - LISTED} more threads"
+        where = " and ".join(group_name(group) for group in dict.fromkeys(thread.actual for thread in right))
+        yield f"in place: {_share(len(right), len(threads))} in {where}"
+    astray: dict[str, list[int]] = {}
+    for thread in threads:
+        if not thread.in_place:
+            astray.setdefault(thread.actual, []).append(thread.tid)
+    for group, tids in astray.items():
+        more = f" and {len(tids) - LISTED} more" if len(tids) > LISTED else ""
+        which = f": {', '.join(map(str, tids[:LISTED]))}{more}" if len(threads) > 1 else ""
+        yield f"OUT OF PLACE: {_share(len(tids), len(threads))} in {group_name(group)}{which}"
+
+
+def _share(count: int, total: int) -> str:
+    if total == 1:
+        return "it is"
+    every = "all " if count == total else f"{count} of "
+    return f"{every}{total} threads are"
 
 
 def _facts_text(facts: Mapping[str, str]) -> Iterable[str]:

@@ -21,17 +21,17 @@ def tell_json(value: Mapping[str, object]) -> None:
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Lines of text. Signs that stdout's encoding lacks become ASCII, and so does what else it cannot take."""
+    """Lines of text, at once. Signs that stdout's encoding lacks become ASCII, and so does what else it cannot take."""
     for line in lines:
         print(_encodable(line, sys.stdout))
+    sys.stdout.flush()
 
 
 def tell_drawing(lines: Iterable[str]) -> None:
     """The same for drawings of ways, coloured where somebody looks at a terminal and NO_COLOR is not set."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for line in lines:
-        text = _encodable(_painted(line) if coloured else line, sys.stdout)
-        print(text)
+        print(_encodable(_painted(line) if coloured else line, sys.stdout))
 
 
 def _painted(line: str) -> str:

@@ -13,7 +13,7 @@ HELD = "█"
 SHARED = "▒"
 NOT_HELD = "·"
 
-LEGEND = f"{HELD} in no other class   {SHARED} in another class too   {NOT_HELD} not to be used"
+LEGEND = f"{HELD} no other group, the root group aside   {SHARED} another group too   {NOT_HELD} not to be used"
 HARDWARE = "H"
 HARDWARE_LEGEND = f"{HARDWARE} used by other hardware (I/O) too"
 
