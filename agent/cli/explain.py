@@ -42,8 +42,9 @@ def run(arguments: Namespace) -> int:
     tid = _tid(arguments.subject)
     policy = load(places.policy, insecure=places.insecure_policy).policy
     node, ledger = open_machine(places)
-    judge = _Judge(node, policy, RuleBook(policy), _managed(node, policy, ledger))
-    explanation = judge.task(tid) if tid is not None else judge.cgroup(_path(arguments.subject, node))
+    with node.resctrl:
+        judge = _Judge(node, policy, RuleBook(policy), _managed(node, policy, ledger))
+        explanation = judge.task(tid) if tid is not None else judge.cgroup(_path(arguments.subject, node))
     if arguments.output == "json":
         tell_json(explanation.as_json())
     else:

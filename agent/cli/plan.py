@@ -27,9 +27,10 @@ def run(arguments: Namespace) -> int:
     places = places_of(arguments)
     loaded = load(places.policy, insecure=places.insecure_policy)
     node, ledger = open_machine(places)
-    in_force = bring_to(node, loaded.policy)
-    tell_warnings((*loaded.warnings, *in_force.desired.problems), places)
-    plan = draw_plan(node, ledger, in_force)
+    with node.resctrl:
+        in_force = bring_to(node, loaded.policy)
+        tell_warnings((*loaded.warnings, *in_force.desired.problems), places)
+        plan = draw_plan(node, ledger, in_force)
     if arguments.output == "json":
         changes = [action.as_json() for action in plan.actions]
         tell_json({"changes": changes, "obstacles": [str(obstacle) for obstacle in plan.obstacles]})

@@ -25,7 +25,9 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: Namespace) -> int:
     """Shows what there is, also where the policy is missing or refused."""
     places = places_of(arguments)
-    situation = read_situation(places, *open_machine(places))
+    node, ledger = open_machine(places)
+    with node.resctrl:
+        situation = read_situation(places, node, ledger)
     if arguments.output == "json":
         tell_json(as_json(situation))
     else:
