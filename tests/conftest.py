@@ -28,7 +28,7 @@ def _lacks_bpf() -> str | None:
 
 
 def _lacks_runc() -> str | None:
-    missing = [program for program in ("runc", "busybox") if shutil.which(program) is None]
+    missing = [program for program in ("runc", "gcc") if shutil.which(program) is None]
     return f"no {' and no '.join(missing)}" if missing else None
 
 
