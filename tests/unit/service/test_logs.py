@@ -136,9 +136,8 @@ def test_a_terminal_shows_a_coloured_sentence_and_the_facts_that_are_not_in_it(m
     shown = written_on_a_terminal(environment={"TERM": "xterm"}, monkeypatch=monkeypatch)
     assert "\x1b[" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).strip()
-    assert re.fullmatch(
-        r"\d\d:\d\d:\d\d \[info +\] Placed /batch.slice in class batch \(threads moved: 3\) group=batch latency_us=250", plain
-    )
+    assert re.match(r"\d\d:\d\d:\d\d \[info +\] ", plain)
+    assert plain.endswith("] Placed /batch.slice in class batch (threads moved: 3) group=batch latency_us=250")
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

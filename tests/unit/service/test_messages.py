@@ -72,7 +72,8 @@ def test_the_root_group_reads_as_a_slash() -> None:
 
 
 def test_a_forgotten_field_does_not_silence_the_event() -> None:
-    assert MESSAGES["placed"].sentence({"workload": "/a", "class_": "batch"}) == "Placed /a in class batch (threads moved: ?)"
+    sentence = MESSAGES["placed"].sentence({"workload": "/a", "class_": "batch"})
+    assert sentence == "Placed /a in class batch (threads moved: ?)"
 
 
 def test_a_list_of_changes_reads_as_a_list() -> None:
