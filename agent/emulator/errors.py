@@ -1,4 +1,4 @@
-"""How the emulated kernel refuses: an OSError with the errno, and the text that goes to last_cmd_status."""
+"""How the emulated kernel refuses, and why there may be no emulator at all."""
 
 import os
 
@@ -9,3 +9,7 @@ class RefusedError(OSError):
     def __init__(self, code: int, status: str | None = None) -> None:
         super().__init__(code, os.strerror(code))
         self.status = status
+
+
+class EmulatorError(Exception):
+    """The emulator cannot run here; the message says why and what to do."""

@@ -1,63 +1,52 @@
-"""The emulated kernel as a FUSE filesystem.
+"""The emulated kernel as a FUSE filesystem: each request of the kernel's, and what it does.
 
-Single-threaded on purpose: the kernel has one mutex around all of resctrl. Nothing is cached by the kernel (attributes
-and names expire at once, files are read directly), and operations on open files come without a path, so that a
-descriptor of a removed group meets the file that it was opened on.
+One request after the other on purpose: the kernel has one mutex around all of resctrl. The kernel caches nothing of it.
 """
 
-import ctypes
 import errno
 import os
 import stat
-import threading
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
-from typing import Any, TypeAlias
 
+from agent.emulator import fuse
 from agent.emulator.errors import RefusedError
+from agent.emulator.fuse import Operation, Request
 from agent.emulator.kernel import Kernel
 from agent.emulator.threads import Caller
 from agent.emulator.tree import Directory, File
 
-# mfusepy takes the first libfuse that it finds; what it is told below is libfuse 3's.
-os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
-import mfusepy
-
-Attributes: TypeAlias = dict[str, int]
-
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
-MOUNT_SETTINGS: dict[str, Any] = {
-    "foreground": True,
-    "nothreads": True,
-    "fsname": "resctrl-emulator",
-    "subtype": "resctrl",
-    "allow_other": True,
-    # The kernel's own permission checks, capabilities included, as on kernfs.
-    "default_permissions": True,
-    "nosuid": True,
-    "nodev": True,
-    "noexec": True,
-    "entry_timeout": 0,
-    "negative_timeout": 0,
-    "attr_timeout": 0,
-    "use_ino": True,
-    "direct_io": True,
-    # Without it libfuse renames an open file that is replaced, instead of asking.
-    "hard_remove": True,
-}
+_NO_FIELDS = struct.Struct("=")
+_FORGET = struct.Struct("=Q")
+_BATCH_FORGET = struct.Struct("=II")
+_FORGET_ONE = struct.Struct("=QQ")
+_SETATTR = struct.Struct("=IIQQQQQQIIIIIIII")
+_MKNOD = struct.Struct("=IIII")
+_MKDIR = struct.Struct("=II")
+_RENAME = struct.Struct("=Q")
+_OPEN = struct.Struct("=II")
+_READ = struct.Struct("=QQIIQII")
+_WRITE = struct.Struct("=QQIIQII")
+_RELEASE = struct.Struct("=Q")
+
+_SET_MODE, _SET_UID, _SET_GID, _SET_ATIME, _SET_MTIME = 1 << 0, 1 << 1, 1 << 2, 1 << 4, 1 << 5
+_SET_ATIME_NOW, _SET_MTIME_NOW = 1 << 7, 1 << 8
+"""FATTR_MODE and so on: which fields of a SETATTR count."""
+
+_NANOSECONDS = 10**9
 
 
-def serve(kernel: Kernel, mountpoint: Path, ready: Callable[[], None]) -> None:
-    """Mount at ``mountpoint`` and answer until unmounted or told to end by SIGINT, SIGTERM or SIGHUP.
+@dataclass(slots=True)
+class _Known:
+    """A node that the kernel knows, and how many names of it the kernel has yet to forget."""
 
-    ``ready`` is called, in another thread, once the mount has answered. Raises RuntimeError where libfuse cannot mount;
-    libfuse has then said why on stderr.
-    """
-    mfusepy.FUSE(_Operations(kernel, mountpoint, ready), str(mountpoint), **MOUNT_SETTINGS)
+    node: File | Directory
+    lookups: int = 0
 
 
 @dataclass(slots=True)
@@ -69,161 +58,201 @@ class _Open:
     served: int = -1
 
 
-class _Operations(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no usable types
-    use_ns = True
-    flag_nopath = True
-    flag_nullpath_ok = True
+class Filesystem:
+    """Answers the kernel's requests from the emulated kernel's tree."""
 
-    def __init__(self, kernel: Kernel, mountpoint: Path, ready: Callable[[], None]) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._mountpoint = mountpoint
-        self._ready = ready
+        self._known: dict[int, _Known] = {fuse.ROOT_ID: _Known(kernel.root)}
         self._handles = count(1)
         self._open: dict[int, _Open] = {}
+        self._answers: Mapping[int, Callable[[Request], bytes]] = {
+            Operation.INIT: lambda _: fuse.init_reply(),
+            Operation.LOOKUP: self._lookup,
+            Operation.FORGET: self._forget,
+            Operation.BATCH_FORGET: self._forget_several,
+            Operation.GETATTR: self._get_attributes,
+            Operation.SETATTR: self._set_attributes,
+            Operation.OPEN: self._open_file,
+            Operation.READ: self._read,
+            Operation.WRITE: self._write,
+            Operation.RELEASE: self._release,
+            Operation.OPENDIR: lambda request: self._opened(self._node(request)),
+            Operation.READDIR: self._read_directory,
+            Operation.RELEASEDIR: self._release,
+            Operation.MKDIR: self._make_directory,
+            Operation.RMDIR: self._remove_directory,
+            Operation.RENAME: self._rename,
+            # Only for flags, of which kernfs takes none.
+            Operation.RENAME2: lambda _: _refused(errno.EINVAL),
+            Operation.STATFS: lambda _: fuse.statfs_reply(),
+            Operation.INTERRUPT: lambda _: b"",
+            Operation.DESTROY: lambda _: b"",
+            Operation.CREATE: lambda _: _refused(errno.EACCES),
+            Operation.MKNOD: _make_node,
+            Operation.UNLINK: lambda _: _refused(errno.EPERM),
+            Operation.SYMLINK: lambda _: _refused(errno.EPERM),
+            Operation.LINK: lambda _: _refused(errno.EPERM),
+        }
 
-    def init(self, _path: str) -> None:
-        threading.Thread(target=self._announce, daemon=True).start()
+    def answer(self, request: Request) -> bytes:
+        """The reply's content. Raises RefusedError."""
+        answer = self._answers.get(request.operation)
+        if answer is None:
+            raise RefusedError(errno.ENOSYS)
+        return answer(request)
 
-    def getattr(self, path: str | None, fh: int | None = None) -> Attributes:
-        return _attributes(self._node(path, fh))
+    # Nodes
 
-    def opendir(self, path: str) -> int:
-        return self._opened(self._find(path))
+    def _lookup(self, request: Request) -> bytes:
+        (name,) = request.names(_NO_FIELDS)
+        return self._entry(self._entry_of(request.node, name))
 
-    def readdir(self, _path: str | None, fh: int) -> list[tuple[str, Attributes, int]]:
-        """With inode numbers: the C library passes over an entry that has none."""
-        node = self._open[fh].node
-        if not isinstance(node, Directory) or not node.live:
-            return []
-        entries = {".": node, "..": node.parent or node, **node.entries}
-        return [(name, {"st_ino": entry.inode, "st_mode": entry.mode}, 0) for name, entry in entries.items()]
+    def _forget(self, request: Request) -> bytes:
+        self._forget_one(request.node, *request.fields(_FORGET))
+        return b""
 
-    def releasedir(self, path: str | None, fh: int) -> int:
-        return self.release(path, fh)
+    def _forget_several(self, request: Request) -> bytes:
+        for node, lookups in _FORGET_ONE.iter_unpack(request.body[_BATCH_FORGET.size :]):
+            self._forget_one(node, lookups)
+        return b""
 
-    def open(self, path: str, flags: int) -> int:
-        node = self._find(path)
+    def _get_attributes(self, request: Request) -> bytes:
+        return fuse.attributes_reply(_attributes(self._node(request)))
+
+    def _set_attributes(self, request: Request) -> bytes:
+        """Everything but a length, which files do not have: truncating one is fine and changes nothing."""
+        node = self._node(request)
+        valid, _, _, _, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, _, uid, gid, _ = request.fields(_SETATTR)
+        node.changed_ns = time.time_ns()
+        if valid & _SET_MODE:
+            node.mode = stat.S_IFMT(node.mode) | stat.S_IMODE(mode)
+        if valid & _SET_UID:
+            node.uid = uid
+        if valid & _SET_GID:
+            node.gid = gid
+        if valid & _SET_ATIME:
+            node.accessed_ns = node.changed_ns if valid & _SET_ATIME_NOW else atime * _NANOSECONDS + atime_ns
+        if valid & _SET_MTIME:
+            node.modified_ns = node.changed_ns if valid & _SET_MTIME_NOW else mtime * _NANOSECONDS + mtime_ns
+        return fuse.attributes_reply(_attributes(node))
+
+    # Open files and directories
+
+    def _open_file(self, request: Request) -> bytes:
+        node = self._node(request)
+        flags, _ = request.fields(_OPEN)
         # kernfs refuses even root, whose capabilities would let it.
         if flags & os.O_ACCMODE != os.O_RDONLY and not node.mode & _WRITABLE:
             raise RefusedError(errno.EACCES)
+        if not node.live:
+            raise RefusedError(errno.ENODEV)
         return self._opened(node)
 
-    def release(self, _path: str | None, fh: int) -> int:
-        del self._open[fh]
-        return 0
-
-    def read(self, _path: str | None, size: int, offset: int, fh: int) -> bytes:
-        opened = self._open[fh]
+    def _read(self, request: Request) -> bytes:
+        handle, offset, size, *_ = request.fields(_READ)
+        opened = self._open[handle]
         if (offset == 0 or offset != opened.served) and isinstance(opened.node, File):
-            opened.snapshot = self._kernel.read(opened.node, _caller()).encode("latin-1")
+            opened.snapshot = self._kernel.read(opened.node, _caller(request)).encode("latin-1")
         piece = opened.snapshot[offset : offset + size]
         opened.served = offset + len(piece)
         return piece
 
-    def write(self, _path: str | None, data: bytes, _offset: int, fh: int) -> int:
-        node = self._open[fh].node
+    def _write(self, request: Request) -> bytes:
+        handle, _, size, *_ = request.fields(_WRITE)
+        node = self._open[handle].node
         if isinstance(node, File):
-            self._kernel.write(node, _caller(), data)
-        return len(data)
+            self._kernel.write(node, _caller(request), request.body[_WRITE.size :])
+        return fuse.write_reply(size)
 
-    def truncate(self, _path: str | None, _length: int, _fh: int | None = None) -> int:
-        """As on kernfs, where files have no length."""
-        return 0
+    def _release(self, request: Request) -> bytes:
+        (handle,) = request.fields(_RELEASE)
+        del self._open[handle]
+        return b""
 
-    def mkdir(self, path: str, mode: int) -> int:
-        parent, name = self._place(path)
-        self._kernel.make_directory(parent, name, stat.S_IMODE(mode), _caller())
-        return 0
+    def _read_directory(self, request: Request) -> bytes:
+        handle, offset, size, *_ = request.fields(_READ)
+        node = self._open[handle].node
+        if not isinstance(node, Directory) or not node.live:
+            return b""
+        entries = {".": node, "..": node.parent or node, **node.entries}
+        return fuse.directory_reply([(e.inode, e.mode, name) for name, e in entries.items()], offset, size)
 
-    def rmdir(self, path: str) -> int:
-        node = self._find(path)
+    # Groups
+
+    def _make_directory(self, request: Request) -> bytes:
+        permissions, _ = request.fields(_MKDIR)
+        (name,) = request.names(_MKDIR)
+        parent = self._directory(request.node)
+        self._kernel.make_directory(parent, name, stat.S_IMODE(permissions), _caller(request))
+        return self._entry(parent.entries[name])
+
+    def _remove_directory(self, request: Request) -> bytes:
+        (name,) = request.names(_NO_FIELDS)
+        node = self._entry_of(request.node, name)
         if not isinstance(node, Directory):
             raise RefusedError(errno.ENOTDIR)
         self._kernel.remove_directory(node)
-        return 0
+        return b""
 
-    def rename(self, old: str, new: str) -> int:
-        destination, name = self._place(new)
-        self._kernel.rename(self._find(old), destination, name)
-        return 0
+    def _rename(self, request: Request) -> bytes:
+        (destination,) = request.fields(_RENAME)
+        old, new = request.names(_RENAME)
+        self._kernel.rename(self._entry_of(request.node, old), self._directory(destination), new)
+        return b""
 
-    def create(self, _path: str, _mode: int, _flags: int) -> int:
-        raise RefusedError(errno.EACCES)
+    # What the kernel knows
 
-    def mknod(self, _path: str, mode: int, _dev: int) -> int:
-        raise RefusedError(errno.EACCES if stat.S_ISREG(mode) else errno.EPERM)
+    def _node(self, request: Request) -> File | Directory:
+        return self._known[request.node].node
 
-    def unlink(self, _path: str) -> int:
-        raise RefusedError(errno.EPERM)
+    def _directory(self, node: int) -> Directory:
+        directory = self._known[node].node
+        if not isinstance(directory, Directory):
+            raise RefusedError(errno.ENOTDIR)
+        if not directory.live:
+            raise RefusedError(errno.ENOENT)
+        return directory
 
-    def symlink(self, _target: str, _source: str) -> int:
-        raise RefusedError(errno.EPERM)
+    def _entry_of(self, directory: int, name: str) -> File | Directory:
+        entry = self._directory(directory).entries.get(name)
+        if entry is None:
+            raise RefusedError(errno.ENOENT)
+        return entry
 
-    def link(self, _target: str, _source: str) -> int:
-        raise RefusedError(errno.EPERM)
+    def _entry(self, node: File | Directory) -> bytes:
+        self._known.setdefault(node.inode, _Known(node)).lookups += 1
+        return fuse.entry_reply(node.inode, _attributes(node))
 
-    def chmod(self, path: str | None, mode: int) -> int:
-        node = self._node(path, None)
-        node.mode = stat.S_IFMT(node.mode) | stat.S_IMODE(mode)
-        node.changed_ns = time.time_ns()
-        return 0
+    def _forget_one(self, node: int, lookups: int) -> None:
+        known = self._known[node]
+        known.lookups -= lookups
+        if known.lookups <= 0 and node != fuse.ROOT_ID:
+            del self._known[node]
 
-    def chown(self, path: str | None, uid: int, gid: int) -> int:
-        node = self._node(path, None)
-        node.uid = node.uid if uid == -1 else uid
-        node.gid = node.gid if gid == -1 else gid
-        node.changed_ns = time.time_ns()
-        return 0
-
-    def utimens(self, path: str | None, times: tuple[int, int] | None = None) -> int:
-        node = self._node(path, None)
-        node.changed_ns = time.time_ns()
-        node.accessed_ns, node.modified_ns = times or (node.changed_ns, node.changed_ns)
-        return 0
-
-    def _announce(self) -> None:
-        """Once ``init`` has returned libfuse serves; a look at the mount waits for that."""
-        (self._mountpoint / "info" / "last_cmd_status").read_bytes()
-        self._ready()
-
-    def _opened(self, node: File | Directory) -> int:
+    def _opened(self, node: File | Directory) -> bytes:
         handle = next(self._handles)
         self._open[handle] = _Open(node)
-        return handle
-
-    def _node(self, path: str | None, fh: int | None) -> File | Directory:
-        if path is not None:
-            return self._find(path)
-        if fh is None:
-            raise RefusedError(errno.ENOENT)
-        return self._open[fh].node
-
-    def _find(self, path: str) -> File | Directory:
-        return self._kernel.root.find(path)
-
-    def _place(self, path: str) -> tuple[Directory, str]:
-        above, _, name = path.rpartition("/")
-        parent = self._find(above)
-        if not isinstance(parent, Directory):
-            raise RefusedError(errno.ENOTDIR)
-        return parent, name
+        return fuse.open_reply(handle)
 
 
-def _attributes(node: File | Directory) -> Attributes:
-    return {
-        "st_ino": node.inode,
-        "st_mode": node.mode,
-        "st_nlink": node.links,
-        "st_uid": node.uid,
-        "st_gid": node.gid,
-        "st_size": 0,
-        "st_blksize": 4096,
-        "st_atime": node.accessed_ns,
-        "st_mtime": node.modified_ns,
-        "st_ctime": node.changed_ns,
-    }
+def _make_node(request: Request) -> bytes:
+    mode, *_ = request.fields(_MKNOD)
+    return _refused(errno.EACCES if stat.S_ISREG(mode) else errno.EPERM)
 
 
-def _caller() -> Caller:
-    uid, gid, tid = mfusepy.fuse_get_context()
-    return Caller(ctypes.c_uint32(uid).value, ctypes.c_uint32(gid).value, tid)
+def _refused(code: int) -> bytes:
+    raise RefusedError(code)
+
+
+def _caller(request: Request) -> Caller:
+    return Caller(request.uid, request.gid, request.tid)
+
+
+def _attributes(node: File | Directory) -> bytes:
+    seconds, nanoseconds = zip(
+        *(divmod(moment, _NANOSECONDS) for moment in (node.accessed_ns, node.modified_ns, node.changed_ns)), strict=True
+    )
+    return fuse.ATTRIBUTES.pack(
+        node.inode, 0, 0, *seconds, *nanoseconds, node.mode, node.links, node.uid, node.gid, 0, 4096, 0
+    )

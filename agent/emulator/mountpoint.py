@@ -1,21 +1,15 @@
-"""Getting a place ready to be mounted on, and knowing what FUSE needs that is missing."""
+"""Getting a place ready to be mounted on, and knowing what is missing for FUSE."""
 
-import ctypes.util
 import errno
-import subprocess
 from pathlib import Path
 
+from agent.emulator.errors import EmulatorError
+from agent.emulator.fuse import DEVICE, unmount
 from agent.resctrl.mount import resctrl_at
 
 
-class EmulatorError(Exception):
-    """The emulator cannot run here; the message says why and what to do."""
-
-
-def require_fuse(device: Path = Path("/dev/fuse")) -> None:
-    """Raises EmulatorError when the kernel's part of FUSE or libfuse 3 is missing."""
-    if ctypes.util.find_library("fuse3") is None:
-        raise EmulatorError("libfuse 3 is not installed: install fuse3 (Debian, Ubuntu, Fedora)")
+def require_fuse(device: Path = DEVICE) -> None:
+    """Raises EmulatorError when the kernel offers no FUSE here."""
     if not device.exists():
         raise EmulatorError(
             f"{device} does not exist: load the module (modprobe fuse), or give the container the device"
@@ -30,7 +24,7 @@ def prepare(mountpoint: Path) -> str | None:
     """
     cleared = None
     if _is_stale(mountpoint):
-        subprocess.run(["fusermount3", "-u", "-z", mountpoint], check=True)
+        unmount(mountpoint)
         cleared = f"{mountpoint}: unmounted what an emulator had left behind that was killed"
     if resctrl_at(Path("/proc/self/mountinfo").read_text(), mountpoint):
         raise EmulatorError(

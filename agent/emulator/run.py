@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.emulator.bpf_membership import BpfMembership
-from agent.emulator.errors import RefusedError
+from agent.emulator.errors import EmulatorError, RefusedError
 from agent.emulator.kernel import Kernel
 from agent.emulator.machines import Machine
 from agent.emulator.mounted import Mount, mount, possible_options
-from agent.emulator.mountpoint import EmulatorError, prepare, require_fuse
+from agent.emulator.mountpoint import prepare, require_fuse
 from agent.emulator.rules import KernelRules
+from agent.emulator.serve import serve
 from agent.emulator.threads import ProcThreads
 from agent.events.unavailable import BpfUnavailableError
 from agent.tasks.hierarchy import in_initial_pid_namespace
@@ -25,9 +26,6 @@ def emulate(
     """
     mounted = _mounted(machine, rules, options)
     require_fuse()
-    # After the check: importing it needs libfuse.
-    from agent.emulator.filesystem import serve  # noqa: PLC0415
-
     place = mountpoint.absolute()
     cleared = prepare(place)
     if cleared:
