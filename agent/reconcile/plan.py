@@ -12,7 +12,7 @@ The order, and why:
 7. ``remove-group`` for what is stale.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.policy.model import Mode
@@ -187,14 +187,16 @@ class _Draft:
 
     def stale(self) -> tuple[list[str], list[str]]:
         """Our groups that no class needs: those whose CLOSIDs are needed first, and the rest."""
-        stale = sorted(name for name in self.observed.owned if name not in self.desired)
+        stale = self._stale()
         spare = self.machine.num_closids - len(self.observed.groups)
         wanting = max(0, len(self._new()) - spare)
         return stale[:wanting], stale[wanting:]
 
     def preparation(self, early: Sequence[str]) -> Iterator[Action]:
-        writes = {name: self._writes(group) for name, group in self.desired.items()}
-        relaxed = [name for name in self.observed.groups if self._must_let_go(name, writes)]
+        relaxed = [name for name in self.observed.groups if self._must_let_go(name)]
+        default = self._mkdir_default({*relaxed, *early})
+        writes = {name: self._writes(group, default) for name, group in self.desired.items()}
+        writes |= {name: self._making_way(name) for name in self._stale() if name not in early}
         yield from (SetMode(name, Mode.EXCLUSIVE.value, Mode.SHAREABLE.value) for name in relaxed)
         yield from (RemoveGroup(name) for name in early)
         yield from (CreateGroup(name) for name in self._new())
@@ -202,6 +204,27 @@ class _Draft:
             yield from writes[name]
         yield from self._exclusive_modes(relaxed)
         yield from self._cpus()
+
+    def _stale(self) -> list[str]:
+        return sorted(name for name in self.observed.owned if name not in self.desired)
+
+    def _making_way(self, name: str) -> list[WriteSchemata]:
+        """A stale group lives until its tasks have moved. Meanwhile it must not share what becomes exclusive.
+
+        It gets what the root group has: that cannot meet an exclusive class.
+        """
+        stale = self.observed.groups[name].schemata
+        exclusive = [group.schemata for group in self.desired.values() if group.mode is Mode.EXCLUSIVE]
+        if not any(meeting(schemata, stale, self.machine) for schemata in exclusive):
+            return []
+        root = self.desired[ROOT].schemata if ROOT in self.desired else self.observed.groups[ROOT].schemata
+        return [
+            WriteSchemata(name, resource, domain, before, root[resource][domain])
+            for resource, values in stale.items()
+            if is_cache(resource)
+            for domain, before in values.items()
+            if root[resource][domain] != before
+        ]
 
     def _new(self) -> list[str]:
         return [name for name in self.desired if name not in self.observed.groups]
@@ -216,19 +239,20 @@ class _Draft:
                 )
 
     def _exclusive_neighbour(self, foreign: Group) -> Iterator[Obstacle]:
-        if foreign.mode not in (Mode.EXCLUSIVE.value, "pseudo-locked"):
-            return
+        """The kernel refuses what an exclusive group has to whoever it is, and the mode to who shares anything."""
         for group in self.desired.values():
-            met = meeting(group.schemata, foreign.schemata, self.machine)
+            apart = group.mode is Mode.EXCLUSIVE or foreign.mode in (Mode.EXCLUSIVE.value, "pseudo-locked")
+            met = meeting(group.schemata, foreign.schemata, self.machine) if apart else None
             if met:
-                name = f'class "{group.class_name}"'
+                mode = "is to be exclusive" if group.mode is Mode.EXCLUSIVE else "uses ways"
                 yield Obstacle(
-                    f'{name} meets group "{foreign.name}", which is {foreign.mode} and not the agent\'s, in {met}'
+                    f'class "{group.class_name}" {mode} and meets group "{foreign.name}" ({foreign.mode}, and not the '
+                    f"agent's) in {met}: give that group other ways, or remove it (rmdir)"
                 )
 
-    def _writes(self, group: DesiredGroup) -> list[WriteSchemata]:
+    def _writes(self, group: DesiredGroup, default: Schemata) -> list[WriteSchemata]:
         existing = self.observed.groups.get(group.name)
-        current = existing.schemata if existing else self._mkdir_default()
+        current = existing.schemata if existing else default
         return [
             WriteSchemata(group.name, resource, domain, current.get(resource, {}).get(domain), value)
             for resource, values in group.schemata.items()
@@ -240,12 +264,16 @@ class _Draft:
         granted = self.observed.granted.get((group, resource, domain))
         return current == wanted or (granted is not None and granted == (wanted, current))
 
-    def _mkdir_default(self) -> Schemata:
-        """What mkdir gives a new group: all but others' exclusive ways, the lowest run of them; bandwidth unlimited."""
+    def _mkdir_default(self, let_go: Collection[str]) -> Schemata:
+        """What mkdir gives a new group once the groups in ``let_go`` have let go of exclusive ways.
+
+        All but others' exclusive ways, the lowest run of them; bandwidth unlimited.
+        """
         default: dict[str, Mapping[int, int]] = {}
         for bandwidth in self.machine.bandwidths:
             default[bandwidth.name] = dict.fromkeys(bandwidth.domains, bandwidth.maximum)
-        exclusive = [g for g in self.observed.groups.values() if g.mode != Mode.SHAREABLE.value]
+        groups = self.observed.groups.values()
+        exclusive = [g for g in groups if g.mode != Mode.SHAREABLE.value and g.name not in let_go]
         for cache in self.machine.caches:
             for name in cache.schemata_names:
                 taken = dict.fromkeys(cache.domains, 0)
@@ -256,16 +284,16 @@ class _Draft:
                 default[name] = {d: _lowest_run(cache.cbm_mask & ~taken[d]) for d in cache.domains}
         return default
 
-    def _must_let_go(self, name: str, writes: Mapping[str, Sequence[WriteSchemata]]) -> bool:
+    def _must_let_go(self, name: str) -> bool:
+        """Whether a group is exclusive and has to stop being so, for good or while masks change around it."""
         group = self.observed.groups[name]
-        ours = name in self.observed.owned or name in self.desired
-        if group.mode != Mode.EXCLUSIVE.value or not ours:
+        if group.mode != Mode.EXCLUSIVE.value or not (name in self.observed.owned or name in self.desired):
             return False
         wanted = self.desired.get(name)
-        if wanted is None or wanted.mode is Mode.SHAREABLE or any(is_cache(w.resource) for w in writes[name]):
+        if wanted is None or wanted.mode is Mode.SHAREABLE or _masks(wanted.schemata) != _masks(group.schemata):
             return True
-        others = (_after(own) for other, own in writes.items() if other != name)
-        return any(meeting(after, group.schemata, self.machine) for after in others)
+        others = (other.schemata for other in self.desired.values() if other.name != name)
+        return any(meeting(schemata, group.schemata, self.machine) for schemata in others)
 
     def _exclusive_modes(self, relaxed: Sequence[str]) -> Iterator[SetMode]:
         for name, group in self.desired.items():
@@ -302,11 +330,8 @@ def _ways(schemata: Schemata, names: Sequence[str], domain: int) -> int:
     return bits
 
 
-def _after(writes: Sequence[WriteSchemata]) -> Schemata:
-    after: dict[str, dict[int, int]] = {}
-    for write in writes:
-        after.setdefault(write.resource, {})[write.domain] = write.after
-    return after
+def _masks(schemata: Schemata) -> Schemata:
+    return {resource: values for resource, values in schemata.items() if is_cache(resource)}
 
 
 def _only_shrinks(writes: Sequence[WriteSchemata]) -> bool:

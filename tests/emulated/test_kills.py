@@ -54,6 +54,7 @@ rules:
 def test_a_hundred_kills_lose_nothing(tmp_path: Path, emulated: Callable[..., Path], tree: Tree) -> None:
     resctrl = emulated("xeon-icelake-2s", "7.2")
     (resctrl / "theirs").mkdir()
+    (resctrl / "theirs" / "schemata").write_text("L3:0=ff;1=ff\n")
     for name in ("a", "b"):
         tree.make(name)
     children = [tree.start(MANY_CHILDREN) for _ in range(2)]
