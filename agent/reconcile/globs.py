@@ -1,6 +1,7 @@
 """Globs over paths: ``*`` and ``?`` stay within a component, ``**`` crosses components."""
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 
@@ -45,7 +46,7 @@ def _translate(glob: str, component: str) -> list[str]:
             out.append(component)
             at += 1
         elif glob[at] == "[" and (end := _bracket_end(glob, at)) > 0:
-            out.append(_bracket(glob[at + 1 : end]))
+            out.append(_bracket(glob[at + 1 : end], within_component=component != "."))
             at = end + 1
         else:
             out.append(re.escape(glob[at]))
@@ -59,8 +60,24 @@ def _bracket_end(glob: str, at: int) -> int:
     return glob.find("]", first + 1)
 
 
-def _bracket(inside: str) -> str:
+def _bracket(inside: str, *, within_component: bool) -> str:
+    """A set of characters; ``[!…]`` is its complement. Neither matches ``/`` where components count."""
     negated = inside[:1] in ("!", "^")
-    body = inside[1:] if negated else inside
-    escaped = body.replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^").replace("&", "\\&").replace("~", "\\~")
-    return f"[{'^/' if negated else ''}{escaped}]"
+    members = "".join(_members(inside[1:] if negated else inside))
+    any_of_them = f"[{members}]" if members else "(?!)"
+    one = f"(?!{any_of_them})." if negated else any_of_them
+    return f"(?!/){one}" if within_component else one
+
+
+def _members(body: str) -> Iterator[str]:
+    """Characters and ranges, escaped. A range that ends before it starts has nothing in it."""
+    at = 0
+    while at < len(body):
+        first, dash, last = body[at], body[at + 1 : at + 2], body[at + 2 : at + 3]
+        if dash == "-" and last:
+            if first <= last:
+                yield f"{re.escape(first)}-{re.escape(last)}"
+            at += 3
+        else:
+            yield re.escape(first)
+            at += 1
