@@ -2,8 +2,8 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sized
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, replace
 
 from agent.cli.arguments import COMMANDS, Commands
 from agent.cli.described import Described, machine_here, machine_named
@@ -14,9 +14,11 @@ from agent.cli.problems import counted, quoting, tell_problems
 from agent.cli.statuses import POLICY_REFUSED
 from agent.cli.table import schemata_as_json, table, values_text
 from agent.policy import Loaded, load
+from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError, Problem, Severity
 from agent.policy.render import as_json
 from agent.reconcile.desired import Desired, resolve
+from agent.reconcile.rules import RuleBook
 from agent.resctrl.machine import Machine
 from agent.service.places import Places
 
@@ -40,8 +42,7 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: Namespace) -> int:
     """0 where the policy can be put in force, 78 where it is refused."""
     places = places_of(arguments)
-    described = machine_named(arguments.machine) if arguments.machine else machine_here(places)
-    findings = _check(places, described)
+    findings = _check(places, machine_named(arguments.machine)) if arguments.machine else _check_here(places)
     if arguments.output == "json":
         tell_json(_as_json(findings))
     else:
@@ -63,6 +64,16 @@ class _Findings:
         return all(problem.severity is not Severity.ERROR for problem in self.problems)
 
 
+def _check_here(places: Places) -> _Findings:
+    """Users are looked up too: those of a machine that is only described are not known."""
+    described = machine_here(places)
+    findings = _check(places, described)
+    if findings.loaded is None or described is None:
+        return findings
+    unknown = quoting(_unknown_users(findings.loaded.policy), places)
+    return replace(findings, problems=(*findings.problems, *unknown))
+
+
 def _check(places: Places, described: Described | None) -> _Findings:
     try:
         loaded = load(places.policy, insecure=places.insecure_policy)
@@ -73,6 +84,14 @@ def _check(places: Places, described: Described | None) -> _Findings:
     desired = resolve(loaded.policy, described.machine, described.root)
     problems = (*loaded.warnings, *quoting(desired.problems, places))
     return _Findings(problems, loaded, described.machine, desired)
+
+
+def _unknown_users(policy: Policy) -> Iterator[Problem]:
+    rules = RuleBook(policy)
+    for rule in policy.rules:
+        for user in rules.unknown_users_of(rule):
+            message = f'{rule.label}: this machine has no user "{user}"'
+            yield Problem(Severity.WARNING, message, rule.position, "that condition does not hold for anybody")
 
 
 def _as_json(findings: _Findings) -> Mapping[str, object]:

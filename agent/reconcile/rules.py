@@ -84,6 +84,10 @@ class RuleBook:
         """User names in rules that this machine does not know; such a condition never holds."""
         return tuple(sorted(user for user, uid in self._uids.items() if uid is None))
 
+    def unknown_users_of(self, rule: Rule) -> tuple[str, ...]:
+        """Of those, the ones that this rule asks for."""
+        return tuple(user for user in _users(rule.when) if self._uids[user] is None)
+
     def judge_cgroup(self, path: str) -> Verdict:
         """The rules' verdict on a cgroup, ``/`` for the hierarchy's root."""
         verdict = self._verdicts.get(path)

@@ -49,3 +49,12 @@ def test_a_saved_machine_resolves_a_policy_like_the_machine_itself(emulated, cap
         here = agent("check", "--output", "json")
         assert agent("check", "--output", "json", "--machine", tmp_path / "saved") == here
         assert agent("check", "--output", "json", "--machine", machine) == here
+
+
+def test_a_user_that_this_machine_does_not_know_is_warned_of_only_here(agent):
+    """Field report 39: no rule is skipped silently."""
+    agent.write(POLICY + "  - {class: batch, when: {user: nosuchuser}, name: jobs}\n")
+    here = agent("check")
+    assert here.status == 0
+    assert 'policy.yaml:7:5: warning: jobs: this machine has no user "nosuchuser"' in here.err
+    assert "nosuchuser" not in agent("check", "--machine", "xeon-2s").err
