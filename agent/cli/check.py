@@ -124,8 +124,7 @@ def _tell_resolved(desired: Desired, machine: Machine) -> None:
     rows = [(name, *(values_text(r, group.schemata[r]) for r in columns)) for name, group in groups.items()]
     if columns:
         tell(["", *table(("CLASS", *columns), rows)])
-    root = next((name for name, group in groups.items() if not group.name), None)
-    tell_map(machine, {name: group.schemata for name, group in groups.items()}, root)
+    tell_map(machine, {name: group.schemata for name, group in groups.items()}, None)
 
 
 def _number(things: Sized, one: str, many: str) -> str:

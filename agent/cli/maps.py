@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 from agent.cli.output import tell, tell_drawing
-from agent.cli.ways import HARDWARE_LEGEND, LEGEND, Holder, draw
+from agent.cli.ways import HARDWARE_LEGEND, LEGEND, LEGEND_BESIDE_ROOT, Holder, draw
 from agent.resctrl.machine import Machine
 from agent.resctrl.schemata import Schemata
 
 
 def tell_map(machine: Machine, groups: Mapping[str, Schemata], root: str | None) -> None:
-    """Draws who has which ways. ``groups``: label → schemata; ``root``: the label of the root group, if it is there.
+    """Draws who has which ways. ``groups``: label → schemata; ``root``: that of the root group if no class has it.
 
     Nothing is drawn where no cache can be divided.
     """
@@ -20,6 +20,6 @@ def tell_map(machine: Machine, groups: Mapping[str, Schemata], root: str | None)
             tell_drawing(draw(name, cache.cbm_mask, cache.shareable_bits, holders))
     if machine.caches:
         tell([""])
-        tell_drawing([LEGEND])
+        tell_drawing([LEGEND if root is None else LEGEND_BESIDE_ROOT])
         if any(cache.shareable_bits for cache in machine.caches):
             tell([HARDWARE_LEGEND])

@@ -23,7 +23,7 @@ def tell_status(situation: Situation, workloads_a_class: int | None) -> None:
     tell(_workloads(situation, workloads_a_class))
     tell(["", *_state(situation)])
     groups = {_label(group): group.schemata for group in situation.groups if group.mode is not None}
-    root = next((_label(group) for group in situation.groups if not group.group), None)
+    root = next((_label(group) for group in situation.groups if not group.group and group.class_name is None), None)
     tell_map(situation.machine, groups, root)
 
 

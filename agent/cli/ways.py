@@ -13,7 +13,10 @@ HELD = "█"
 SHARED = "▒"
 NOT_HELD = "·"
 
-LEGEND = f"{HELD} no other group, the root group aside   {SHARED} another group too   {NOT_HELD} not to be used"
+LEGEND = f"{HELD} no other group   {SHARED} another group too   {NOT_HELD} not to be used"
+LEGEND_BESIDE_ROOT = (
+    f"{HELD} no other group, the root group aside   {SHARED} another group too   {NOT_HELD} not to be used"
+)
 HARDWARE = "H"
 HARDWARE_LEGEND = f"{HARDWARE} used by other hardware (I/O) too"
 
@@ -37,7 +40,7 @@ class Holder:
     masks: Mapping[int, int]
     """By domain. A domain that is not there is not drawn for this holder."""
     is_root: bool = False
-    """The root group usually has every way; a class's ways do not count as shared because of that."""
+    """The root group where no class speaks for it. It has every way then, which makes nothing shared."""
 
 
 def draw(name: str, cbm_mask: int, shareable: int, holders: Sequence[Holder]) -> list[str]:

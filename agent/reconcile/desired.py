@@ -198,10 +198,14 @@ class _Resolution:
     ) -> None:
         if amounts is None:
             return
+        missing: dict[Position, list[int]] = {}
         for domain, written in amounts.domains.items():
             if domain not in domains:
-                message = f"class {_quoted(spec.name)}: {resource} has no domain {domain}"
-                self._error(message, written.position, f"its domains are {ranges(domains)}")
+                missing.setdefault(written.position, []).append(domain)
+        for position, ids in missing.items():
+            what = f"no domain{'s' if len(ids) > 1 else ''} {ranges(tuple(ids))}"
+            message = f"class {_quoted(spec.name)}: {resource} has {what}"
+            self._error(message, position, f"its domains are {ranges(domains)}")
 
     def _check_resources(self, spec: ClassPolicy) -> None:
         positions = {key: amounts.position for key, amounts in spec.caches.items()}

@@ -63,7 +63,7 @@ def test_what_would_be_written_is_shown_with_the_map_of_ways(command, policy):
         "  latency  ███ ████ ····  7f0\n"
         "  batch    ··· ···· ████  f\n"
         "\n"
-        "█ no other group, the root group aside   ▒ another group too   · not to be used\n"
+        "█ no other group   ▒ another group too   · not to be used\n"
         "H used by other hardware (I/O) too\n"
     )
 
@@ -168,3 +168,17 @@ def test_a_machine_that_can_only_monitor_refuses_classes_and_takes_none(command,
     assert refused.status == 78
     fine = command("check", "--policy", policy("version: 1\n"), "--machine", "monitor-only")
     assert (fine.status, fine.out) == (0, "policy.yaml: fine: 0 classes, 0 rules\n")
+
+
+def test_a_default_class_that_was_not_limited_shares_every_way(command, policy):
+    text = FINE.replace("rules:", "  system: {default: true}\nrules:")
+    ran = command("check", "--policy", policy(text), "--machine", MACHINES / "xeon-11way")
+    assert "  batch    ··· ···· ▒▒▒▒  f\n" in ran.out
+
+
+def test_ids_that_are_not_there_are_one_mistake(command, policy):
+    text = FINE.replace("l3: 0-30%", "l3: {16-23: 30%}")
+    ran = command("check", "--policy", policy(text), "--machine", MACHINES / "xeon-11way")
+    assert ran.status == 78
+    assert 'error: class "batch": L3 has no domains 16–23\n' in ran.err
+    assert ran.err.count("error:") == 1
