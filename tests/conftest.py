@@ -14,7 +14,7 @@ from hypothesis import settings
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
-NEEDS_ROOT = ("emulated", "kernel")
+NEEDS_ROOT = ("contract", "emulated", "kernel")
 """Directories in which every test needs root, marked or not."""
 
 
