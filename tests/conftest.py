@@ -6,13 +6,12 @@ In CI nothing is left out: a machine that cannot run a test fails it.
 import importlib.util
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 NEEDS_ROOT = ("contract", "emulated", "kernel")
 """Directories in which every test needs root, marked or not."""
@@ -43,23 +42,22 @@ def pytest_configure() -> None:
         settings.load_profile("read-only checkout")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _directory_of(item) in NEEDS_ROOT:
             item.add_marker("root")
     lacking = {} if os.environ.get("CI") else {marker: lack for marker in LACKS if (lack := LACKS[marker]())}
-    left_out: dict[str, int] = {}
     for item in items:
         lacks = [lack for marker, lack in lacking.items() if item.get_closest_marker(marker)]
         if lacks:
             item.add_marker(pytest.mark.skip(reason=lacks[0]))
-            left_out[lacks[0]] = left_out.get(lacks[0], 0) + 1
-    config.stash[LEFT_OUT] = left_out
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for lack, count in config.stash.get(LEFT_OUT, {}).items():
-        terminalreporter.write_line(f"Left out: {count} tests, {lack}.", yellow=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"Left out: {count} tests, {reason}", yellow=True)
 
 
 def _directory_of(item: pytest.Item) -> str:
