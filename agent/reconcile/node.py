@@ -1,5 +1,6 @@
 """The machine's three faces, as the reconciler needs them together: resctrl, cgroups, procfs."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,24 +30,24 @@ class Node:
         return {tid: name for name in self.resctrl.groups() for tid in self.resctrl.tasks(name)}
 
     def elsewhere(self, threads: list[int], group: str) -> list[int]:
-        """Those of ``threads`` that are not in ``group``. Some of them may have died."""
+        """Those of ``threads`` that are not in ``group``, and those that are gone: they may have left children."""
         if self._ask_each(threads):
             found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
-            return [tid for tid, groups in found.items() if groups is not None and groups[0] != group]
+            return [tid for tid, groups in found.items() if groups is None or groups[0] != group]
         if group:
             members = set(self.resctrl.tasks(group))
             return [tid for tid in threads if tid not in members]
         placed = self.membership()
-        return [tid for tid in threads if tid in placed]
+        return [tid for tid in threads if tid in placed or self._gone(tid)]
 
     def within(self, threads: list[int], groups: Iterable[str]) -> list[int]:
-        """Those of ``threads`` that are in one of ``groups``."""
+        """Those of ``threads`` that are in one of ``groups``, and those that are gone: they may have left children."""
         if self._ask_each(threads):
             found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
             wanted = frozenset(groups)
-            return [tid for tid, actual in found.items() if actual is not None and actual[0] in wanted]
+            return [tid for tid, actual in found.items() if actual is None or actual[0] in wanted]
         members = {tid for name in groups for tid in self.resctrl.tasks(name)}
-        return [tid for tid in threads if tid in members]
+        return [tid for tid in threads if tid in members or self._gone(tid)]
 
     def group_of(self, tid: int) -> str:
         """The control group of one thread; "" is the root group, and what a thread that is gone reads as."""
@@ -57,3 +58,6 @@ class Node:
 
     def _ask_each(self, threads: list[int]) -> bool:
         return self.tells_of_each and len(threads) <= ASK_EACH_UP_TO
+
+    def _gone(self, tid: int) -> bool:
+        return not os.path.exists(f"{self.proc}/{tid}")  # noqa: PTH110 - a Path for each of thousands of threads

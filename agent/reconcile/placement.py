@@ -3,7 +3,8 @@
 What is done depends on what is there, never on the event that led here: the threads that are in a cgroup now are
 compared with the group they belong in, and the difference is written. A thread inherits its group from the thread that
 creates it, and the kernel copies the ids early in fork, before the child can be seen. So after every write the
-cgroup is read again, until a reading finds nothing out of place.
+cgroup is read again, until all threads that a reading finds new are alive and in their place. One that has died in
+between may have had a child first, with the group that it had then.
 """
 
 from collections.abc import Callable, Collection
@@ -98,27 +99,29 @@ class Placement:
             if not unseen:
                 return outcome
             seen.update(unseen)
-            before = outcome.threads
-            for target, threads in sort(unseen):
-                self._put(target, threads, outcome, ask=number > 0 or len(threads) > WRITE_UNSEEN_UP_TO)
-            if outcome.threads == before:
+            ask = number > 0 or len(unseen) > WRITE_UNSEEN_UP_TO
+            sorted_out = sort(unseen)
+            in_place = [self._put(target, threads, outcome, ask=ask) for target, threads in sorted_out]
+            if all(in_place) and sum(len(threads) for _, threads in sorted_out) == len(unseen):
                 return outcome
         outcome.complete = False
         return outcome
 
-    def _put(self, target: Target | None, threads: list[int], outcome: Outcome, *, ask: bool) -> None:
+    def _put(self, target: Target | None, threads: list[int], outcome: Outcome, *, ask: bool) -> bool:
+        """Writes what is out of place, or with ``ask`` unset everything; returns whether all was in place."""
         if target is None:
             threads = self.node.within(threads, self.managed)
         elif ask or not target.group:
             threads = self.node.elsewhere(threads, target.group)
         if not threads:
-            return
+            return True
         result = self._tasks(target.group if target else "").move(threads)
         if result.moved:
             outcome.moved.append((target, len(result.moved)))
         if result.failed:
             outcome.failures.update(result.failed)
             outcome.complete = False
+        return False
 
     def _judged(self, verdict: Verdict, threads: list[int]) -> list[tuple[Target | None, list[int]]]:
         """Threads by where the process of each belongs. Those that are gone are left out."""
