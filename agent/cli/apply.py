@@ -4,7 +4,6 @@ While a daemon looks after the mount this refuses: with the same policy there is
 policy would be in force only until the daemon's next look.
 """
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from agent.cli.arguments import COMMANDS, PROGRAM, Commands
 from agent.cli.changes import sentences
 from agent.cli.errors import CommandError
-from agent.cli.output import tell, tell_json
+from agent.cli.output import complain, tell, tell_json
 from agent.cli.places import open_machine, places_of
 from agent.cli.problems import tell_warnings
 from agent.cli.statuses import FAILED
@@ -110,6 +109,6 @@ def _tell_unplaced(outcomes: Iterable[Outcome]) -> int:
         if not outcome.complete:
             reasons = sorted(set(outcome.failures.values())) or ["it creates threads faster than they can be placed"]
             reason = f"cgroup {outcome.path}: not all threads could be placed: {'; '.join(reasons)}"
-            print(f"{PROGRAM}: error: {reason}", file=sys.stderr)
+            complain(f"{PROGRAM}: error: {reason}")
             status = FAILED
     return status

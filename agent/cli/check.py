@@ -1,6 +1,5 @@
 """``check``: what is wrong with the policy, and what a machine makes of it. Changes nothing."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
@@ -8,7 +7,7 @@ from dataclasses import dataclass, replace
 from agent.cli.arguments import COMMANDS, Commands
 from agent.cli.described import Described, machine_here, machine_named
 from agent.cli.maps import tell_map
-from agent.cli.output import tell, tell_json
+from agent.cli.output import complain, remark, tell, tell_json
 from agent.cli.places import places_of
 from agent.cli.problems import counted, quoting, tell_problems
 from agent.cli.statuses import POLICY_REFUSED
@@ -106,13 +105,13 @@ def _tell(findings: _Findings, places: Places) -> None:
     tell_problems(findings.problems)
     name = places.policy.name
     if findings.loaded is None or not findings.ok:
-        print(f"{name}: refused: {counted(findings.problems)}", file=sys.stderr)
+        complain(f"{name}: refused: {counted(findings.problems)}")
         return
     policy = findings.loaded.policy
     rules = _number(policy.rules, "rule", "rules")
     tell([f"{name}: fine: {_number(policy.classes, 'class', 'classes')}, {rules}"])
     if findings.machine is None or findings.desired is None:
-        print(NO_MACHINE, file=sys.stderr)
+        remark(NO_MACHINE)
     else:
         _tell_resolved(findings.desired, findings.machine)
 

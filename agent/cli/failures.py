@@ -1,10 +1,10 @@
 """What failed, in one line a problem on stderr, and the exit status."""
 
-import sys
 from argparse import Namespace
 
 from agent.cli.arguments import PROGRAM
 from agent.cli.errors import CommandError, UsageError
+from agent.cli.output import complain
 from agent.cli.places import places_of
 from agent.cli.problems import quoting, tell_problems
 from agent.cli.statuses import FAILED, POLICY_REFUSED, WRONG_USAGE
@@ -41,7 +41,7 @@ def tell_of(error: Exception, arguments: Namespace) -> int | None:
     if lines is None:
         return None
     for line in lines:
-        print(f"{PROGRAM}: error: {line}", file=sys.stderr)
+        complain(f"{PROGRAM}: error: {line}")
     return WRONG_USAGE if isinstance(error, UsageError) else FAILED
 
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from agent.cli.ways import HELD, NOT_HELD, SHARED
+from agent.service.journal import is_journal_stream
+
+_STDERR = 2
 
 _WITHOUT_UNICODE = str.maketrans({HELD: "#", SHARED: "+", NOT_HELD: ".", "→": "->", "–": "-", "×": "x", "…": "..."})
 
@@ -32,6 +35,18 @@ def tell_drawing(lines: Iterable[str]) -> None:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for line in lines:
         print(_encodable(_painted(line) if coloured else line, sys.stdout))
+
+
+def complain(text: str) -> None:
+    """Lines of an error on stderr; for the journal each with its priority, so that ``journalctl -p err`` finds it."""
+    prefix = "<3>" if is_journal_stream(_STDERR) else ""
+    for line in text.splitlines():
+        print(prefix + line, file=sys.stderr)
+
+
+def remark(text: str) -> None:
+    """Lines on stderr that are no error."""
+    print(text, file=sys.stderr)
 
 
 def _painted(line: str) -> str:

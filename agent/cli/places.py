@@ -1,8 +1,8 @@
 """From the command line's options to where things are."""
 
-import sys
 from argparse import Namespace
 
+from agent.cli.output import remark
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.resctrl.filesystem import Resctrl
@@ -44,5 +44,5 @@ def open_ledger(places: Places, resctrl: Resctrl) -> Ledger:
         pass
     except OSError as error:
         reason = f"{ledger.path}: {error.strerror}"
-        print(f"note: {reason}; groups that the agent created look like somebody else's", file=sys.stderr)
+        remark(f"note: {reason}; groups that the agent created look like somebody else's")
     return ledger

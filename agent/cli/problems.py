@@ -1,9 +1,9 @@
 """Problems of a policy on stderr, each with the line of the file that it is about."""
 
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 
+from agent.cli.output import complain, remark
 from agent.policy.problem import Problem, Severity
 from agent.policy.read import read_policy_files
 from agent.policy.render import as_text
@@ -13,7 +13,8 @@ from agent.service.places import Places
 def tell_problems(problems: Iterable[Problem]) -> None:
     """All of them, in the order given."""
     for problem in problems:
-        print(as_text(problem), file=sys.stderr)
+        tell_of = complain if problem.severity is Severity.ERROR else remark
+        tell_of(as_text(problem))
 
 
 def tell_warnings(problems: Iterable[Problem], places: Places) -> None:

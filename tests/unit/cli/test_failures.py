@@ -111,3 +111,16 @@ def test_output_that_cannot_be_written_is_a_failure(policy):
     with Path("/dev/full").open("w") as full:
         ran = check(policy("version: 1\n"), full)
     assert (ran.returncode, ran.stderr) == (1, "resctrl-agent: error: No space left on device\n")
+
+
+def test_in_the_journal_an_error_has_its_priority(tmp_path):
+    reader, writer = os.pipe()
+    place = os.fstat(writer)
+    command = [sys.executable, "-m", "agent", "apply", "--policy", tmp_path / "none.yaml"]
+    stream = {"JOURNAL_STREAM": f"{place.st_dev}:{place.st_ino}"}
+    subprocess.run(command, stderr=writer, env={**os.environ, **stream}, check=False)
+    os.close(writer)
+    with os.fdopen(reader) as journal:
+        said = journal.read().splitlines()
+    assert said[0].startswith("<3>none.yaml:1:1: error: ")
+    assert all(line.startswith("<3>") for line in said)
