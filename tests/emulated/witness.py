@@ -1,4 +1,4 @@
-"""An independent record of when tasks were born, programs executed, and the agent's writes to ``tasks`` done."""
+"""An independent record of when tasks were born, programs executed, and the agent's writes to resctrl done."""
 
 import re
 import struct
@@ -13,6 +13,7 @@ from agent.events.ringbuffer import RingBuffer
 _RECORD = struct.Struct("=QqII")
 _EXEC, _BIRTH = 1, 3
 _TASKS = re.compile(rb"[0-9]+(,[0-9]+)*\Z")
+_SCHEMATA = re.compile(rb"[A-Z0-9]+:[0-9]+=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Witness:
     execs: list[Exec] = field(default_factory=list)
     placed_ns: dict[int, int] = field(default_factory=dict)
     """Thread id → when the first write that named it returned."""
+    schemata_ns: list[int] = field(default_factory=list)
+    """When each write to a ``schemata`` returned."""
     born_ns: dict[int, int] = field(default_factory=dict)
     _records: list[bytes] = field(default_factory=list)
 
@@ -64,4 +67,6 @@ class Witness:
             elif result > 0 and _TASKS.match(text[:length]):
                 for tid in text[:length].split(b","):
                     self.placed_ns.setdefault(int(tid), time_ns)
+            elif result > 0 and _SCHEMATA.match(text):
+                self.schemata_ns.append(time_ns)
         self._records.clear()
