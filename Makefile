@@ -39,6 +39,10 @@ demo: setup  ## a short tour with real processes and a changing policy, which en
 test: $(VENV)/.for-testing  ## unit and emulated tests; without root those that need none
 	@$(VENV)/bin/python -m pytest
 
+.PHONY: bench
+bench: $(VENV)/.for-testing  ## speed and memory, beside a bare loop in C; as root, some minutes, best with nothing else going on
+	@$(VENV)/bin/python -m pytest tests/bench
+
 .PHONY: lint
 lint: $(VENV)/.for-testing  ## style, types, and who may import whom
 	$(VENV)/bin/ruff check
