@@ -19,9 +19,11 @@ from agent.tasks.process import cgroup_of, process_of, read_program, threads_of
 MAX_PASSES = 10
 """Readings of one cgroup before the rest is left for later: something in it forks faster than we place."""
 
-WRITE_UNSEEN_UP_TO = 64
-"""So many new threads are written without asking where they are: a write costs less than the question, and writing
-a thread that is in place already is harmless."""
+WRITE_UNASKED_PASSES = 4
+WRITE_UNASKED_THREADS = 64
+"""In the first passes so many new threads are written without asking where they are: a write costs less than the
+question, and writing a thread that is in place already is harmless. After that the answer is needed, to tell threads
+that inherit their group from threads that have yet to be placed."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ class Placement:
             if not unseen:
                 return outcome
             seen.update(unseen)
-            ask = number > 0 or len(unseen) > WRITE_UNSEEN_UP_TO
+            ask = number >= WRITE_UNASKED_PASSES or len(unseen) > WRITE_UNASKED_THREADS
             sorted_out = sort(unseen)
             in_place = [self._put(target, threads, outcome, ask=ask) for target, threads in sorted_out]
             if all(in_place) and sum(len(threads) for _, threads in sorted_out) == len(unseen):

@@ -54,6 +54,10 @@ def run(places: Places, audit_interval_s: float) -> int:
     return asyncio.run(Daemon(places, Notifier.from_environment(), audit_interval_s).run())
 
 
+NICE = -10
+"""The agent runs for microseconds at a time, and what it does late is work in the wrong class: it goes before others."""
+
+
 class _Watched(Protocol):
     def fileno(self) -> int: ...
 
@@ -89,6 +93,7 @@ class Daemon:
 
     async def _start(self, resources: contextlib.ExitStack) -> None:
         """Everything that is watched is armed before it is looked at first."""
+        _go_before_others()
         self._catch_signals()
         policy_watch = PolicyWatch(self._places.policy)
         resources.callback(policy_watch.close)
@@ -269,3 +274,10 @@ class Daemon:
             write_run_state(self._places.run, node.resctrl.root, state)
         except OSError as error:
             log.debug("Cannot write what status shows of the agent", error=str(error))
+
+
+def _go_before_others() -> None:
+    """Unless somebody gave this process a priority on purpose, or it may not have another (the unit sets it then)."""
+    if os.getpriority(os.PRIO_PROCESS, 0) == 0:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, NICE)
