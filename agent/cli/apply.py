@@ -46,7 +46,7 @@ def run(arguments: Namespace) -> int:
     node, ledger = open_machine(places)
     with node.resctrl:
         _claim(node)
-        in_force = bring_to(node, loaded.policy)
+        in_force = bring_to(node, ledger, loaded.policy)
         tell_warnings((*loaded.warnings, *in_force.desired.problems), places)
         done = _apply(node, ledger, in_force)
     if arguments.output == "json":

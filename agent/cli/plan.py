@@ -28,7 +28,7 @@ def run(arguments: Namespace) -> int:
     loaded = load(places.policy, insecure=places.insecure_policy)
     node, ledger = open_machine(places)
     with node.resctrl:
-        in_force = bring_to(node, loaded.policy)
+        in_force = bring_to(node, ledger, loaded.policy)
         tell_warnings((*loaded.warnings, *in_force.desired.problems), places)
         plan = draw_plan(node, ledger, in_force)
     if arguments.output == "json":

@@ -82,7 +82,7 @@ class Situation:
 
 def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
     """Raises ResctrlError and MachineError where groups cannot be read; a policy that is refused is part of it."""
-    in_force, problems = _in_force(places, node)
+    in_force, problems = _in_force(places, node, ledger)
     observed = observe(node.resctrl, ledger)
     ours = _ours(in_force, observed)
     found = survey(node, in_force.rules, managed_groups(in_force.desired, observed)) if in_force else None
@@ -104,10 +104,10 @@ def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
     )
 
 
-def _in_force(places: Places, node: Node) -> tuple[InForce | None, tuple[Problem, ...]]:
+def _in_force(places: Places, node: Node, ledger: Ledger) -> tuple[InForce | None, tuple[Problem, ...]]:
     try:
         loaded = load(places.policy, insecure=places.insecure_policy)
-        in_force = bring_to(node, loaded.policy)
+        in_force = bring_to(node, ledger, loaded.policy)
     except PolicyRefusedError as refused:
         return None, quoting(refused.problems, places)
     return in_force, (*loaded.warnings, *in_force.desired.problems)

@@ -68,7 +68,7 @@ class Applied:
 def observe(resctrl: Resctrl, ledger: Ledger) -> Observed:
     """The groups as they are; those that vanish while being read are left out."""
     groups = {group.name: group for group in resctrl.read_groups()}
-    return Observed(groups, ledger.owned(resctrl), dict(ledger.granted))
+    return Observed(groups, ledger.owned(resctrl), dict(ledger.granted), dict(ledger.found))
 
 
 def prepare(plan: Plan, resctrl: Resctrl, ledger: Ledger) -> Applied:

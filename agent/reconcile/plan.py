@@ -122,6 +122,16 @@ class Observed:
     """Those that the agent created."""
     granted: Mapping[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     """(group, resource, domain) → (what was asked last, what the hardware made of it)."""
+    found: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
+    """(group, resource, domain) → what a group that the agent did not create had before the agent's first write."""
+
+    def before_us(self, name: str) -> Schemata:
+        """The group's schemata as they would be without the agent."""
+        schemata = {resource: dict(values) for resource, values in self.groups[name].schemata.items()}
+        for (group, resource, domain), value in self.found.items():
+            if group == name and domain in schemata.get(resource, {}):
+                schemata[resource][domain] = value
+        return schemata
 
     def foreign(self, desired: Mapping[str, DesiredGroup]) -> tuple[str, ...]:
         """Groups that are neither ours nor any class's, by name."""
@@ -197,6 +207,7 @@ class _Draft:
         default = self._mkdir_default({*relaxed, *early})
         writes = {name: self._writes(group, default) for name, group in self.desired.items()}
         writes |= {name: self._making_way(name) for name in self._stale() if name not in early}
+        writes |= {name: self._giving_back(name) for name in self._let_alone()}
         yield from (SetMode(name, Mode.EXCLUSIVE.value, Mode.SHAREABLE.value) for name in relaxed)
         yield from (RemoveGroup(name) for name in early)
         yield from (CreateGroup(name) for name in self._new())
@@ -217,13 +228,27 @@ class _Draft:
         exclusive = [group.schemata for group in self.desired.values() if group.mode is Mode.EXCLUSIVE]
         if not any(meeting(schemata, stale, self.machine) for schemata in exclusive):
             return []
-        root = self.desired[ROOT].schemata if ROOT in self.desired else self.observed.groups[ROOT].schemata
+        root = self.desired[ROOT].schemata if ROOT in self.desired else self.observed.before_us(ROOT)
         return [
             WriteSchemata(name, resource, domain, before, root[resource][domain])
             for resource, values in stale.items()
             if is_cache(resource)
             for domain, before in values.items()
             if root[resource][domain] != before
+        ]
+
+    def _let_alone(self) -> list[str]:
+        """Groups that the agent did not create and once changed for a class that the policy no longer has."""
+        changed = {group for group, _, _ in self.observed.found}
+        return sorted(changed & self.observed.groups.keys() - self.desired.keys() - self.observed.owned)
+
+    def _giving_back(self, name: str) -> list[WriteSchemata]:
+        current = self.observed.groups[name].schemata
+        return [
+            WriteSchemata(name, resource, domain, current[resource][domain], value)
+            for resource, values in self.observed.before_us(name).items()
+            for domain, value in values.items()
+            if current[resource][domain] != value
         ]
 
     def _new(self) -> list[str]:

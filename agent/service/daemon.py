@@ -55,7 +55,7 @@ def run(places: Places, audit_interval_s: float) -> int:
 
 
 NICE = -10
-"""The agent runs for microseconds at a time, and what it does late is work in the wrong class: it goes before others."""
+"""The agent runs for microseconds at a time, and what it does late leaves work in the wrong class."""
 
 
 class _Watched(Protocol):

@@ -118,7 +118,7 @@ class Keeper:
         Raises PolicyRefusedError or one of NOT_NOW; then the policy before stays in force.
         """
         node, ledger = self._opened()
-        in_force = bring_to(node, policy)
+        in_force = bring_to(node, ledger, policy)
         for problem in in_force.desired.problems:
             log.warning(as_text(problem)) if problem.severity is Severity.WARNING else log.info(as_text(problem))
         for user in in_force.rules.unknown_users:

@@ -11,7 +11,7 @@ from agent.reconcile.desired import Desired, resolve
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome, Placement
-from agent.reconcile.plan import Observed, Plan, make_plan
+from agent.reconcile.plan import ROOT, Observed, Plan, make_plan
 from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Survey, survey, survey_steps
 from agent.tasks.process import start_time
@@ -26,10 +26,9 @@ class InForce:
     rules: RuleBook
 
 
-def bring_to(node: Node, policy: Policy) -> InForce:
+def bring_to(node: Node, ledger: Ledger, policy: Policy) -> InForce:
     """What a policy means here. Raises PolicyRefusedError when it asks for what this machine cannot do."""
-    root = node.resctrl.read_group("").schemata
-    desired = resolve(policy, node.machine, root)
+    desired = resolve(policy, node.machine, observe(node.resctrl, ledger).before_us(ROOT))
     if desired.errors:
         raise PolicyRefusedError(desired.problems)
     return InForce(policy, desired, RuleBook(policy))

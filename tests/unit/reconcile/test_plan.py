@@ -217,3 +217,13 @@ def test_the_kernel_would_take_every_step_and_ends_as_the_policy_says(before, af
     assert {name: kernel.modes[name] == "exclusive" for name in after} == {
         name: alone for name, (_, alone) in after.items()
     }
+
+
+def test_the_root_group_gets_back_what_it_had_when_its_class_leaves_the_policy():
+    have = observed(found("", 0xF0), found("a", 0xF), owned=["a"])
+    changed = {("", "L3", d): FULL for d in DOMAINS} | {("", "MB", d): 100 for d in DOMAINS}
+    before_us = Observed(have.groups, have.owned, {}, changed)
+    assert plan(desired(wanted("a", 0xF)), before_us).actions == tuple(
+        WriteSchemata("", "L3", domain, 0xF0, FULL) for domain in DOMAINS
+    )
+    assert plan(desired(wanted("", 0xF0), wanted("a", 0xF)), before_us).actions == ()
