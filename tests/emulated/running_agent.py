@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +71,7 @@ class Agent:
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Another command of the agent on the same places."""
         line = [sys.executable, "-m", "agent", *arguments, *self.places]
-        return subprocess.run(line, capture_output=True, text=True, check=False)
+        return subprocess.run(line, capture_output=True, text=True, check=False, env=environment(self.policy.parent))
 
     def kill(self) -> None:
         self.process.kill()
@@ -84,9 +84,11 @@ class Agent:
 
 
 @contextmanager
-def running_agent(directory: Path, resctrl: Path, policy: str, *options: str) -> Iterator[Agent]:
+def running_agent(
+    directory: Path, resctrl: Path, policy: str, *options: str, under: Sequence[str] = ()
+) -> Iterator[Agent]:
     """An agent on an emulated (or real) resctrl, from ``started`` in its log on; ended and checked at the end."""
-    agent = start_agent(directory, resctrl, policy, *options)
+    agent = start_agent(directory, resctrl, policy, *options, under=under)
     try:
         agent.wait_for("started")
         yield agent
@@ -96,8 +98,8 @@ def running_agent(directory: Path, resctrl: Path, policy: str, *options: str) ->
     assert agent.process.returncode == 0
 
 
-def start_agent(directory: Path, resctrl: Path, policy: str, *options: str) -> Agent:
-    """The same without waiting and without an end."""
+def start_agent(directory: Path, resctrl: Path, policy: str, *options: str, under: Sequence[str] = ()) -> Agent:
+    """The same without waiting and without an end; ``under`` is a command that runs another."""
     file = directory / "policy.yaml"
     file.write_text(policy)
     file.chmod(0o644)
@@ -105,10 +107,15 @@ def start_agent(directory: Path, resctrl: Path, policy: str, *options: str) -> A
     log_file = directory / "agent.log"
     with log_file.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "agent", "run", "--log-level", "debug", *places],
+            [*under, sys.executable, "-m", "agent", "run", "--log-level", "debug", *places],
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "RUNTIME_DIRECTORY": str(directory / "run")},
+            env=environment(directory),
         )
     return Agent(process, log_file, file, resctrl, places)
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """With a run directory of the test's own, where the agent and ``status`` meet."""
+    return {**os.environ, "RUNTIME_DIRECTORY": str(directory / "run")}
