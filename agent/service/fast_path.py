@@ -6,8 +6,8 @@ finished is tried again soon, each time a little later.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 import structlog
 
@@ -18,6 +18,12 @@ from agent.resctrl.errors import ResctrlError
 from agent.tasks.process import cgroup_of
 
 log = structlog.get_logger()
+
+K = TypeVar("K", str, int)
+
+READINGS_BEFORE_THE_LOG = 16
+"""A line in the log takes longer than placing does, so it waits until no event does, but not through an endless storm:
+others in the event loop want their turn."""
 
 FIRST_RETRY_S = 0.02
 LONGEST_RETRY_S = 5.0
@@ -38,6 +44,8 @@ class FastPath:
         """Workload → class, of those that the log has told of."""
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._lost = 0
+        self._placed: list[tuple[Outcome, Event, int]] = []
+        """What is to be reported yet: what was done, why, and when by the clock of events."""
 
     def use(self, placement: Placement) -> None:
         """Rules have changed: every workload is news again, and what was to be tried again is looked at anyway."""
@@ -52,7 +60,12 @@ class FastPath:
 
     def drain(self, source: EventSource) -> None:
         """Takes in everything that waits in ``source``."""
-        self.take(source.read())
+        for _ in range(READINGS_BEFORE_THE_LOG):
+            events = source.read()
+            if not events:
+                break
+            self._take(events)
+        self._report_placed()
         lost = source.lost()
         if lost != self._lost:
             log.warning("events lost", lost=lost - self._lost)
@@ -61,38 +74,45 @@ class FastPath:
                 self.placement.rules.forget_all()  # removals may be among what was lost
             self._look_at_everything()
 
-    def take(self, events: Iterable[Event]) -> None:
-        """Places what these events point at."""
+    def report(self, outcome: Outcome, event: Event | None = None, done_ns: int = 0) -> None:
+        """Logs what was placed, once for each workload, and arranges for the rest.
+
+        ``event`` led to it (None: a full pass did it), and ``done_ns`` is when it was done, by the clock of events.
+        """
+        for target, threads in outcome.moved:
+            if target is not None:
+                self._log_placed(target, threads, outcome, _cause(event, done_ns))
+        if not outcome.complete and outcome.path:
+            self._try_again(outcome, attempt=1)
+
+    def _take(self, events: Iterable[Event]) -> None:
         cgroups: dict[str, Event] = {}
         processes: dict[int, Event] = {}
         for event in events:
-            match event.kind:
-                case EventKind.ATTACHED | EventKind.CGROUP_MADE:
-                    cgroups.setdefault(event.path, event)
-                case EventKind.CLONED_INTO | EventKind.FORK_RACED:
-                    self._note_cgroup_of(event, cgroups)
-                case EventKind.EXECED:
-                    processes.setdefault(event.tid, event)
-                case EventKind.CGROUP_REMOVED:
-                    cgroups.pop(event.path, None)
-                    self._forget(event.path)
-                case EventKind.CGROUP_RENAMED:
-                    self._look_at_everything()
+            if event.kind in _ENTERED:
+                cgroups.setdefault(event.path, event)
+            else:
+                self._note(event, cgroups, processes)
         placement = self.placement
         if placement is None:
             return
         for path, event in cgroups.items():
-            self._place(path, event)
+            self._attempt(placement.place, path, event)
         for pid, event in processes.items():
-            self._attempt(partial(placement.place_process, pid), event)
+            self._attempt(placement.place_process, pid, event)
 
-    def report(self, outcome: Outcome, event: Event | None = None) -> None:
-        """Logs what was placed, once for each workload, and arranges for the rest."""
-        for target, threads in outcome.moved:
-            if target is not None:
-                self._log_placed(target, threads, outcome, event)
-        if not outcome.complete and outcome.path:
-            self._try_again(outcome, attempt=1)
+    def _note(self, event: Event, cgroups: dict[str, Event], processes: dict[int, Event]) -> None:
+        match event.kind:
+            case EventKind.CLONED_INTO | EventKind.FORK_RACED:
+                self._note_cgroup_of(event, cgroups)
+            case EventKind.EXECED:
+                processes.setdefault(event.tid, event)
+            case EventKind.CGROUP_REMOVED:
+                cgroups.pop(event.path, None)
+                self._report_placed()  # before it is forgotten
+                self._forget(event.path)
+            case EventKind.CGROUP_RENAMED:
+                self._look_at_everything()
 
     def _note_cgroup_of(self, event: Event, cgroups: dict[str, Event]) -> None:
         if self.placement is not None:
@@ -101,31 +121,23 @@ class FastPath:
             if path is not None:
                 cgroups.setdefault(path, event)
 
-    def _place(self, path: str, event: Event | None) -> None:
-        placement = self.placement
-        if placement is not None:
-            self._attempt(partial(placement.place, path), event)
-
-    def _attempt(self, place: Callable[[], Outcome], event: Event | None) -> None:
+    def _attempt(self, place: Callable[[K], Outcome], what: K, event: Event) -> None:
         try:
-            outcome = place()
+            outcome = place(what)
         except ResctrlError as error:
             self._trouble(error)
             return
         if outcome.moved or not outcome.complete:
-            self.report(outcome, event)
+            self._placed.append((outcome, event, time.monotonic_ns()))
 
-    def _log_placed(self, target: Target, threads: int, outcome: Outcome, event: Event | None) -> None:
+    def _report_placed(self) -> None:
+        placed, self._placed = self._placed, []
+        for outcome, event, done_ns in placed:
+            self.report(outcome, event, done_ns)
+
+    def _log_placed(self, target: Target, threads: int, outcome: Outcome, cause: Mapping[str, object]) -> None:
         say = log.debug if self._known.get(target.workload) == target.class_name else log.info
         self._known[target.workload] = target.class_name
-        facts: dict[str, object] = {}
-        if event is not None:
-            done = time.monotonic_ns()
-            facts = {
-                "cause": event.kind.name.lower(),
-                "event_ns": event.time_ns,
-                "latency_us": (done - event.time_ns) // 1000,
-            }
         say(
             "placed",
             workload=target.workload,
@@ -134,7 +146,7 @@ class FastPath:
             rule=target.rule.label,
             cgroup=outcome.path,
             threads=threads,
-            **facts,
+            **cause,
         )
 
     def _try_again(self, outcome: Outcome, attempt: int) -> None:
@@ -183,3 +195,16 @@ class FastPath:
         retry = self._retries.pop(path, None)
         if retry is not None:
             retry.cancel()
+
+
+_ENTERED = frozenset({EventKind.ATTACHED, EventKind.CGROUP_MADE})
+
+
+def _cause(event: Event | None, done_ns: int) -> dict[str, object]:
+    if event is None:
+        return {}
+    return {
+        "cause": event.kind.name.lower(),
+        "event_ns": event.time_ns,
+        "latency_us": (done_ns - event.time_ns) // 1000,
+    }
