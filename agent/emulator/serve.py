@@ -13,6 +13,7 @@ from agent.emulator.errors import RefusedError
 from agent.emulator.filesystem import Filesystem
 from agent.emulator.fuse import UNANSWERED, Connection, Operation, Request
 from agent.emulator.kernel import Kernel
+from agent.service.urgency import Urgency
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -24,6 +25,8 @@ def serve(kernel: Kernel, mountpoint: Path, ready: Callable[[], None]) -> None:
     OSError where mounting fails.
     """
     filesystem = Filesystem(kernel)
+    # It stands for the kernel, which answers at once whatever else wants to run.
+    Urgency().take()
     # Signals first: one that comes while mounting must not leave a mount behind that nobody serves.
     with _ending_signals() as signalled, closing(Connection("resctrl-emulator", "resctrl", mountpoint)) as connection:
         for request in _requests(connection, signalled):

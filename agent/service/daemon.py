@@ -28,6 +28,7 @@ from agent.service.notify import Notifier, watchdog_interval_s
 from agent.service.places import DEFAULT_RESCTRL, Places, mount_if_needed
 from agent.service.run_state import RunState, write_run_state
 from agent.service.sources import SCAN, open_source
+from agent.service.urgency import Urgency
 from agent.service.wants import Want, Wants
 
 log = structlog.get_logger()
@@ -54,10 +55,6 @@ def run(places: Places, audit_interval_s: float) -> int:
     return asyncio.run(Daemon(places, Notifier.from_environment(), audit_interval_s).run())
 
 
-NICE = -10
-"""The agent runs for microseconds at a time, and what it does late leaves work in the wrong class."""
-
-
 class _Watched(Protocol):
     def fileno(self) -> int: ...
 
@@ -71,7 +68,8 @@ class Daemon:
         self._audit_interval_s = audit_interval_s
         self._wants = Wants()
         self._fast_path = FastPath(lambda: self._wants.ask(Want.PASS), self._trouble)
-        self._keeper = Keeper(places, self._fast_path, self._watch_execs)
+        self._urgency = Urgency()
+        self._keeper = Keeper(places, self._fast_path, self._urgency, self._watch_execs)
         self._source: EventSource | None = None
         self._source_name = ""
         self._resctrl_root = DEFAULT_RESCTRL
@@ -93,7 +91,7 @@ class Daemon:
 
     async def _start(self, resources: contextlib.ExitStack) -> None:
         """Everything that is watched is armed before it is looked at first."""
-        _go_before_others()
+        self._urgency.take()
         self._catch_signals()
         policy_watch = PolicyWatch(self._places.policy)
         resources.callback(policy_watch.close)
@@ -274,10 +272,3 @@ class Daemon:
             write_run_state(self._places.run, node.resctrl.root, state)
         except OSError as error:
             log.debug("Cannot write what status shows of the agent", error=str(error))
-
-
-def _go_before_others() -> None:
-    """Unless somebody gave this process a priority on purpose, or it may not have another (the unit sets it then)."""
-    if os.getpriority(os.PRIO_PROCESS, 0) == 0:
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, NICE)

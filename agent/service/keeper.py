@@ -22,20 +22,26 @@ from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsErr
 from agent.service.fast_path import FastPath
 from agent.service.places import Places, open_node
 from agent.service.reconciler import PassReport, Reconciler, bring_to
+from agent.service.urgency import Urgency
 
 log = structlog.get_logger()
 
 NOT_NOW = (PlanObstructedError, ApplyError, LockTimeoutError, StateError, ResctrlError, MachineError)
 """Why a good policy may not be put in force, or kept in force, at this moment."""
 
+STOP = object()
+
 
 class Keeper:
     """The machine, the policy in force on it, and the one that was refused last, if it was."""
 
-    def __init__(self, places: Places, fast_path: FastPath, watch_execs: Callable[[bool], None]) -> None:
+    def __init__(
+        self, places: Places, fast_path: FastPath, urgency: Urgency, watch_execs: Callable[[bool], None]
+    ) -> None:
         """``watch_execs`` switches events of programs on and off, as the policy needs them."""
         self._places = places
         self._fast_path = fast_path
+        self._urgency = urgency
         self._watch_execs = watch_execs
         self._node: Node | None = None
         self._ledger: Ledger | None = None
@@ -157,7 +163,11 @@ class Keeper:
             return
         began = time.monotonic()
         report = PassReport()
-        for _ in reconciler.full_pass(report):
+        steps = reconciler.full_pass(report)
+        going_on = True
+        while going_on:
+            with self._urgency.set_aside():
+                going_on = next(steps, STOP) is not STOP
             await asyncio.sleep(0)
         for outcome in report.outcomes:
             self._fast_path.report(outcome)
