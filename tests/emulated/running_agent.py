@@ -53,8 +53,11 @@ class Agent:
         return found
 
     def tasks(self, group: str) -> set[int]:
-        """The threads in a control group."""
-        return {int(tid) for tid in (self.resctrl / group / "tasks").read_text().split()}
+        """The threads in a control group; none where there is no such group."""
+        try:
+            return {int(tid) for tid in (self.resctrl / group / "tasks").read_text().split()}
+        except FileNotFoundError:
+            return set()
 
     def write_policy(self, text: str) -> None:
         """Replaces the policy by a rename, as careful editors do."""
@@ -105,7 +108,7 @@ def start_agent(directory: Path, resctrl: Path, policy: str, *options: str, unde
     file.chmod(0o644)
     places = ["--policy", str(file), "--resctrl", str(resctrl), "--state", str(directory / "state"), *options]
     log_file = directory / "agent.log"
-    with log_file.open("ab") as log:
+    with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*under, sys.executable, "-m", "agent", "run", "--log-level", "debug", *places],
             stdout=log,

@@ -66,7 +66,6 @@ def test_a_hundred_kills_lose_nothing(tmp_path: Path, emulated: Callable[..., Pa
             for pid in family(child.pid):
                 tree.attach(chance.choice("ab"), pid)
         interrupted_after(agent, chance.uniform(0.0, 1.2))
-        agent.log_file.unlink()
     with running_agent(tmp_path, resctrl, policy(tree, KILLS), *options) as agent:
         assert agent.command("plan", "--exit-code").returncode == 0
         status = json.loads(agent.command("status", "--output", "json").stdout)
@@ -100,5 +99,5 @@ def test_a_second_agent_is_refused(tmp_path: Path, emulated: Callable[..., Path]
         assert second.returncode == 1
         assert str(agent.process.pid) in second.stderr
     third = start_agent(tmp_path, resctrl, policy(tree, 0), "--cgroup", str(V2_MOUNT))
-    until(lambda: len(third.log("started")) == 2, "after the first one has gone another may start")
+    until(lambda: third.log("started"), "after the first one has gone another may start")
     third.stop()

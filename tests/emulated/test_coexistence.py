@@ -1,0 +1,181 @@
+"""What others made stays theirs, and what the agent does does not depend on who came first."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.emulated.cgroup_tree import V2_MOUNTS, Tree, own_tree
+from tests.emulated.running_agent import DEADLINE_S, Agent, running_agent, start_agent, until
+from tests.emulated.test_placement import IDLE_THREADS, in_group, policy
+
+pytestmark = [pytest.mark.root, pytest.mark.bpf]
+
+V2_MOUNT = next(mount for mount in V2_MOUNTS if (mount / "cgroup.procs").exists())
+
+
+@pytest.fixture
+def tree() -> Iterator[Tree]:
+    with own_tree(V2_MOUNT) as made:
+        yield made
+
+
+@pytest.fixture
+def start(tmp_path: Path, emulated: Callable[..., Path], tree: Tree) -> Callable[..., object]:
+    resctrl = emulated("xeon-2s")
+    return lambda text, *options: running_agent(tmp_path, resctrl, text, "--cgroup", str(V2_MOUNT), *options)
+
+
+def groups(resctrl: Path) -> set[str]:
+    return {path.name for path in resctrl.iterdir() if (path / "schemata").exists()}
+
+
+def state(agent: Agent) -> dict[str, object]:
+    """Every group's schemata and threads."""
+    names = ["", *sorted(groups(agent.resctrl))]
+    return {
+        name: ((agent.resctrl / name / "schemata").read_text(), agent.tasks(name) if name else None) for name in names
+    }
+
+
+def test_groups_of_others_survive_start_reload_and_release_as_they_did_not_under_containerd(tree, start):
+    with start(policy(tree)) as agent:
+        for name in ("theirs", "pqos-1"):
+            (agent.resctrl / name).mkdir()
+        (agent.resctrl / "theirs/schemata").write_text("L3:0=3;1=3\n")
+        (agent.resctrl / "theirs/mon_groups/m").mkdir()
+        agent.follow(policy(tree).replace("20%", "30%"))
+        status = json.loads(agent.command("status", "--output", "json").stdout)
+        assert status["closids"]["foreign"] == 2
+        assert status["closids"]["foreign_groups"] == ["pqos-1", "theirs"]
+    released = agent.command("release")
+    assert released.returncode == 0, released.stderr
+    assert groups(agent.resctrl) == {"theirs", "pqos-1"}
+    assert "L3:0=003;1=003" in (agent.resctrl / "theirs/schemata").read_text()
+    assert (agent.resctrl / "theirs/mon_groups/m").is_dir()
+
+
+def test_holders_of_every_closid_are_named_at_the_start_as_in_intel_cmt_cat_248(tmp_path, emulated, tree):
+    resctrl = emulated("xeon-2s")
+    for number in range(7):  # the root group and these hold the eight that bandwidth allocation has
+        (resctrl / f"COS{number + 1}").mkdir()
+    agent = start_agent(tmp_path, resctrl, policy(tree), "--cgroup", str(V2_MOUNT))
+    assert agent.process.wait(DEADLINE_S) == 1
+    assert "COS1, COS2, COS3" in agent.log_file.read_text()
+    assert agent.log("closids exhausted")
+    assert groups(resctrl) == {f"COS{number + 1}" for number in range(7)}
+
+
+def test_an_update_moves_every_process_and_leaves_no_group_behind_as_in_runc_4827(tree, start):
+    tree.make("batch")
+    children = [tree.start(IDLE_THREADS) for _ in range(3)]
+    for child in children:
+        tree.attach("batch", child.pid)
+    with start(policy(tree)) as agent:
+        until(in_group(agent, "batch", tree, "batch"), "all are in batch")
+        agent.follow(policy(tree).replace("batch: {l3", "other: {l3").replace("class: batch", "class: other"))
+        assert tree.threads("batch") <= agent.tasks("other")
+        until(lambda: groups(agent.resctrl) == {"latency", "other"}, "the class that left has no group any more")
+
+
+def test_apply_does_what_it_says_or_fails_as_in_youki_3680(tmp_path, emulated, tree, start):
+    with start(policy(tree)) as agent:
+        pass
+    agent.write_policy(policy(tree).replace("20%", "50%"))
+    assert agent.command("plan", "--exit-code").returncode == 3
+    assert agent.command("apply").returncode == 0
+    assert "MB:0= 50" in (agent.resctrl / "batch/schemata").read_text()
+    assert agent.command("plan", "--exit-code").returncode == 0
+    (agent.resctrl / "extra").mkdir()
+    agent.write_policy(policy(tree).replace("latency: {l3: 30-100%}", "latency: {}\n  extra: {}"))
+    failed = agent.command("apply")
+    assert failed.returncode == 1
+    assert 'group "extra" exists and the agent did not create it' in failed.stderr
+
+
+def test_nothing_waits_for_the_audit_as_in_koordinator_1798(tree, start):
+    with start(policy(tree), "--audit-interval", "3600") as agent:
+        tree.make("batch/pod")
+        child = tree.start(IDLE_THREADS)
+        tree.attach("batch/pod", child.pid)
+        until(in_group(agent, "batch", tree, "batch/pod"), "placed by the event alone")
+
+
+def test_the_end_does_not_depend_on_what_started_first_as_in_tuned_367(tree, start):
+    for name in ("batch", "latency"):
+        tree.make(name)
+    early = tree.start(IDLE_THREADS)
+    tree.attach("batch", early.pid)
+    with start(policy(tree)) as agent:
+        late = tree.start(IDLE_THREADS)
+        tree.attach("latency", late.pid)
+        until(in_group(agent, "batch", tree, "batch"), "early is placed")
+        until(in_group(agent, "latency", tree, "latency"), "late is placed")
+        before = state(agent)
+    with start(policy(tree)) as agent:
+        assert state(agent) == before
+
+
+def test_plan_is_a_dry_run_as_wished_for_in_earlyoom_153(tmp_path, emulated, tree, start):
+    tree.make("batch")
+    child = tree.start(IDLE_THREADS)
+    tree.attach("batch", child.pid)
+    with start(policy(tree).replace("class: batch", "class: latency")) as agent:
+        pass
+    before = state(agent)
+    agent.write_policy(policy(tree).replace("20%", "70%"))
+    changes = json.loads(agent.command("plan", "--output", "json").stdout)["changes"]
+    assert {"action": "move-tasks", "group": "batch", "count": 4} in changes
+    assert {
+        "action": "write-schemata",
+        "group": "batch",
+        "resource": "MB",
+        "domain": 0,
+        "from": "20",
+        "to": "70",
+    } in changes
+    assert state(agent) == before
+
+
+def test_drift_is_put_right_and_told_of(tree, start):
+    with start(policy(tree), "--audit-interval", "0.2") as agent:
+        (agent.resctrl / "batch/schemata").write_text("L3:0=7ff\n")
+        (record,) = agent.wait_for("drift corrected")
+        assert record["group"] == "batch"
+        assert "L3:0=00f;1=00f" in (agent.resctrl / "batch/schemata").read_text()
+        (agent.resctrl / "batch").rmdir()
+        until(lambda: "batch" in groups(agent.resctrl), "the group is made again")
+        tree.make("batch")
+        child = tree.start(IDLE_THREADS)
+        tree.attach("batch", child.pid)
+        until(in_group(agent, "batch", tree, "batch"), "and works")
+
+
+def test_a_group_that_is_removed_is_made_again_when_it_is_needed(tree, start):
+    tree.make("batch")
+    with start(policy(tree), "--audit-interval", "3600") as agent:
+        first = tree.start(IDLE_THREADS)
+        tree.attach("batch", first.pid)
+        until(in_group(agent, "batch", tree, "batch"), "the first is placed")
+        (agent.resctrl / "batch").rmdir()
+        second = tree.start(IDLE_THREADS)
+        tree.attach("batch", second.pid)
+        until(lambda: tree.threads("batch") <= agent.tasks("batch"), "both are placed")
+
+
+def test_placing_does_not_wait_for_a_lock_that_somebody_holds(tree, start):
+
+    tree.make("batch")
+    with start(policy(tree)) as agent:
+        root = os.open(agent.resctrl, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(root, fcntl.LOCK_EX)
+        agent.write_policy(policy(tree).replace("20%", "60%"))
+        child = tree.start(IDLE_THREADS)
+        tree.attach("batch", child.pid)
+        until(in_group(agent, "batch", tree, "batch"), "placed while the lock is held", 3.0)
+        assert "MB:0= 20" in (agent.resctrl / "batch/schemata").read_text()
+        os.close(root)
+        until(lambda: "MB:0= 60" in (agent.resctrl / "batch/schemata").read_text(), "the policy follows")
