@@ -176,7 +176,11 @@ class Processes:
     ) -> None:
         for process in self._started:
             process.kill()
-            process.communicate()
+            process.wait()
+            # Not communicate: what the process started may hold its ends of the pipes.
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    pipe.close()  # type: ignore[union-attr]  # both are pipes
 
     def start(self, program: str = "import sys; sys.stdin.read()", uid: int | None = None) -> subprocess.Popen[str]:
         """A Python process with pipes for stdin and stdout."""

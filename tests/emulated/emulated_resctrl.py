@@ -13,11 +13,14 @@ _PATIENCE_S = 30
 @contextmanager
 def emulated_resctrl(machine: str, kernel: str, *mount_options: str) -> Iterator[Path]:
     """``resctrl-agent emulate`` where any user can reach it; unmounted at the end, whatever was done to it."""
-    with tempfile.TemporaryDirectory(prefix="resctrl-agent-test-") as directory:
-        Path(directory).chmod(0o755)
-        place = Path(directory) / "resctrl"
-        with _running(place, machine, kernel, mount_options):
-            yield place
+    directory = Path(tempfile.mkdtemp(prefix="resctrl-agent-test-"))
+    directory.chmod(0o755)
+    place = directory / "resctrl"
+    with _running(place, machine, kernel, mount_options):
+        yield place
+    # Not with all that is in it: should it still be mounted, that would be the emulated files.
+    place.rmdir()
+    directory.rmdir()
 
 
 @contextmanager
