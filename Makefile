@@ -40,7 +40,7 @@ test: $(VENV)/.for-testing  ## unit and emulated tests; without root those that 
 	@$(VENV)/bin/python -m pytest
 
 .PHONY: bench
-bench: $(VENV)/.for-testing  ## speed and memory, beside a bare loop in C; as root, some minutes, best with nothing else going on
+bench: $(VENV)/.for-testing  ## speed and memory, beside a bare loop in C; as root, some minutes, on a quiet machine
 	@$(VENV)/bin/python -m pytest tests/bench
 
 .PHONY: lint

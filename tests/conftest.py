@@ -57,7 +57,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
-        terminalreporter.write_line(f"Left out: {count} tests, {reason}", yellow=True)
+        terminalreporter.write_line(f"Left out, {reason}: {count}", yellow=True)
 
 
 def _directory_of(item: pytest.Item) -> str:
