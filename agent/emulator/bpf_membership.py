@@ -2,12 +2,12 @@
 
 import ctypes
 import errno
-import os
 import struct
 import time
 from collections.abc import Iterator
 from typing import Self
 
+from agent.emulator.errors import RefusedError
 from agent.emulator.groups import ROOT_NUMBER
 from agent.events.btf import KernelTypes
 from agent.events.libbpf import open_library
@@ -15,7 +15,7 @@ from agent.events.loader import load
 from agent.resources import resource
 
 _MOST_MEMBERS = 1 << 17
-"""Threads outside the root group, at most."""
+"""Threads that were moved or are outside the root group, at most."""
 
 _MEMBER = struct.Struct("=IIQQ")
 """struct member of the program."""
@@ -89,6 +89,6 @@ def _definitions() -> list[str]:
     return [f"-D{name}={value}" for name, value in {**fields, "MEMBERS": _MOST_MEMBERS}.items()]
 
 
-def _failed() -> OSError:
-    code = ctypes.get_errno()
-    return OSError(code, os.strerror(code))
+def _failed() -> RefusedError:
+    """What bpf(2) says, E2BIG when the map is full, is what the caller's write(2) fails with."""
+    return RefusedError(ctypes.get_errno())

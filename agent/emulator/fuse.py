@@ -1,8 +1,8 @@
 """The kernel's FUSE protocol: mounting, taking requests, replying.
 
-Spoken directly, not through libfuse: for what was below a removed directory libfuse answers ESTALE before it asks
 Spoken directly, not through libfuse, which answers ESTALE for what was below a removed directory before it asks
 anybody; kernfs says ENOENT. The protocol is a stable interface of the kernel (linux/fuse.h), and its version 7.31,
+which every kernel since 5.4 speaks, is all that is needed.
 """
 
 import ctypes

@@ -102,9 +102,11 @@ class Kernel:
     def _make_group(self, parent: Directory, name: str) -> Group:
         if parent is self.root and self._machine.can_allocate:
             return self._make_control_group()
+        if self._machine.monitoring is None:
+            raise RefusedError(errno.EPERM)
         if parent.group is None:
             raise RefusedError(errno.ENODEV if self._rules.no_device_below_info else errno.EPERM)
-        if self._machine.monitoring is None or not parent.takes_monitoring_groups or name == "mon_groups":
+        if not parent.takes_monitoring_groups or name == "mon_groups":
             raise RefusedError(errno.EPERM)
         return self._groups.make_monitoring(parent.group, self._identifiers.take_rmid())
 

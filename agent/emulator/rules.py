@@ -26,7 +26,7 @@ class KernelRules:
     narrows_sparse_masks: bool
     """A new group's mask is narrowed to one run of ways even where masks may have holes."""
     no_device_below_info: bool
-    """mkdir below ``info`` is ENODEV, not EPERM."""
+    """mkdir below ``info`` is ENODEV, not EPERM, on a machine that can monitor."""
     chooses_mbps_event: bool
     """Control groups have ``mba_MBps_event`` under mba_MBps."""
     shows_assign_mode: bool
