@@ -26,7 +26,7 @@ def emulate(
     """
     mounted = _mounted(machine, rules, options)
     require_fuse()
-    place = mountpoint.absolute()
+    place = mountpoint.resolve()
     cleared = prepare(place)
     if cleared:
         tell(cleared)
