@@ -6,8 +6,8 @@ from pathlib import Path
 from agent.cli.arguments import Commands
 from agent.cli.errors import CommandError
 from agent.cli.output import tell
+from agent.emulator.errors import EmulatorError
 from agent.emulator.machines import DEFAULT_MACHINE, MACHINES
-from agent.emulator.mountpoint import EmulatorError
 from agent.emulator.rules import DEFAULT_KERNEL, KERNELS
 from agent.emulator.run import emulate
 
