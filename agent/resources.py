@@ -15,4 +15,6 @@ def resource(relative: str) -> Path:
     for candidate in candidates:
         if candidate.exists():
             return candidate
-    raise FileNotFoundError(f"{relative} is in neither {candidates[0]} nor {candidates[1]}: the installation is incomplete")
+    raise FileNotFoundError(
+        f"{relative} is in neither {candidates[0]} nor {candidates[1]}: the installation is incomplete"
+    )

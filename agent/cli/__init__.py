@@ -27,10 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         failed = tell_of(error, arguments)
         if failed is None:
             raise
+        _stop_writing()
         return failed
     return status
 
 
 def _stop_writing() -> None:
-    """The reader (``head``) has gone; what is still buffered must not fail again when the interpreter flushes it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """What is still buffered (the reader has gone, the disk is full) must not fail again when Python flushes it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,8 @@
 """Cgroup and task events as the kernel tells them, through bpf/tasks.bpf.c."""
 
 import mmap
-import os
 import struct
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Self
@@ -62,10 +62,9 @@ class KernelEvents:
     def read(self) -> list[Event]:
         """All events that wait, in the order in which they happened."""
         self._ring.consume()
-        records = self._records.copy()
+        events = [event for record in self._records if (event := _event(record))]
+        self._cut_short += len(self._records) - len(events)
         self._records.clear()
-        events = [event for record in records if (event := _event(record))]
-        self._cut_short += len(records) - len(events)
         return events
 
     def lost(self) -> int:
@@ -89,6 +88,9 @@ _LOST = 0
 _WATCH_EXECS = 1
 _KINDS = {kind.value: kind for kind in EventKind}
 
+_PATHS = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
+"""What os.fsdecode looks up each time."""
+
 _CUT_LENGTH = 1023
 """Bytes of a path that fills the buffer which the kernel has for it (TRACE_CGROUP_PATH_LEN)."""
 
@@ -102,7 +104,7 @@ def _event(record: bytes) -> Event | None:
     path = record[_HEADER.size : -1]
     if kind in _WITH_PATH and len(path) in {0, _CUT_LENGTH}:
         return None
-    return Event(kind, time_ns, cgroup_id, tid, bool(whole), os.fsdecode(path))
+    return Event(kind, time_ns, cgroup_id, tid, bool(whole), path.decode(*_PATHS))
 
 
 def _ring(program: LoadedProgram, records: list[bytes]) -> RingBuffer:

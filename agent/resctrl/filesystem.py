@@ -182,7 +182,12 @@ class Resctrl:
         _check_name(name)
         self._status.clear()
         with self._explained(name, CREATING, self._status):
-            os.mkdir(name, dir_fd=self._root)
+            try:
+                os.mkdir(name, dir_fd=self._root)
+            except PermissionError:
+                # The root directory is 0555, which stops even root without CAP_DAC_OVERRIDE; its owner may change that.
+                os.fchmod(self._root, 0o755)
+                os.mkdir(name, dir_fd=self._root)
 
     def remove(self, name: str) -> None:
         """Remove a control group with its monitoring groups. The kernel gives tasks and CPUs to the root group."""

@@ -251,7 +251,7 @@ class Daemon:
         counts = self._keeper.counts()
         refused = self._keeper.refused
         state = f"{counts['classes']} classes, {counts['rules']} rules, events from {self._source_name}"
-        return f"{state}; the policy file is refused: {refused}" if refused else state
+        return f"{state}; the policy file is refused: {refused.splitlines()[0]}" if refused else state
 
     def _write_state(self) -> None:
         node = self._keeper.node

@@ -73,6 +73,8 @@ class Keeper:
             node.resctrl.close()
             raise
         self._node = node
+        if node.resctrl.emulated:
+            log.warning("This resctrl is emulated: nothing is really limited", path=str(node.resctrl.root))
         return node
 
     def close(self) -> None:

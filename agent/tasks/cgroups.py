@@ -51,7 +51,10 @@ def read_threads(mount: Path, path: str, threads_file: str) -> list[int] | None:
     except FileNotFoundError:
         return None
     try:
-        return [int(line) for line in _read_to_end(descriptor).split()]
+        text = os.read(descriptor, _READ_SIZE)
+        while more := os.read(descriptor, _READ_SIZE):
+            text += more
+        return [int(line) for line in text.split()]
     except OSError as error:
         if error.errno == errno.ENODEV:  # removed after it was opened
             return None
@@ -86,10 +89,3 @@ def _children(descriptor: int) -> list[str]:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:  # removed after it was opened
         return []
-
-
-def _read_to_end(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, _READ_SIZE):
-        pieces.append(piece)
-    return b"".join(pieces)

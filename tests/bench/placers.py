@@ -1,5 +1,6 @@
 """Who places threads when a benchmark moves them: the agent, or a loop in C. Each is a process, known by its id."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.events.kernel import KernelEvents
+from agent.service.urgency import PRIORITY
 from tests.bench.stage import HIERARCHY
 from tests.emulated.running_agent import running_agent
 
@@ -77,6 +79,7 @@ def _ready(command: list[str], **options: Any) -> Iterator[subprocess.Popen[byte
     with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n", f"{command} ended with {process.wait()}"
+        os.sched_setscheduler(process.pid, os.SCHED_RR, os.sched_param(PRIORITY))  # as the daemon does
         try:
             yield process
             assert process.poll() is None, f"{command} ended with {process.returncode}"

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.emulated.running_agent import until
+
 V2_MOUNTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 V1_MOUNT = Path("/sys/fs/cgroup/systemd")
 
@@ -49,7 +51,9 @@ class Tree:
 
     def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         """A Python program that says a line on stdout when it is ready, in the test's own cgroup."""
-        child = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, start_new_session=True
+        )
         self.children.append(child)
         assert child.stdout is not None
         assert child.stdout.readline(), f"the program ended with {child.wait()}"
@@ -65,6 +69,8 @@ def own_tree(mount: Path) -> Iterator[Tree]:
         yield tree
     finally:
         for child in tree.children:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # its own children may be in any cgroup
             child.kill()
             child.wait()
             if child.stdout is not None:
@@ -73,15 +79,19 @@ def own_tree(mount: Path) -> Iterator[Tree]:
 
 
 def _remove(top: Path) -> None:
-    for directory, _, _ in os.walk(top, topdown=False):
-        for _ in range(1000):
-            with suppress(OSError):
-                for pid in (Path(directory) / "cgroup.procs").read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
-            try:
-                Path(directory).rmdir()
-                break
-            except FileNotFoundError:
-                break
-            except OSError:
-                os.sched_yield()  # what was killed has not left yet
+    for directory in [Path(name) for name, _, _ in os.walk(top, topdown=False)]:
+        until(lambda directory=directory: _emptied(directory), f"{directory} is removed")
+
+
+def _emptied(directory: Path) -> bool:
+    """Kills what is in the cgroup; whether it could be removed. What was killed takes a moment to leave."""
+    with suppress(OSError):
+        for pid in (directory / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    try:
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
