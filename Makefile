@@ -29,11 +29,11 @@ setup: $(VENV)/.for-running  ## prepare .venv/bin/resctrl-agent (and, as root, t
 
 .PHONY: run
 run: setup  ## the agent in the foreground on config/policy.yaml; on an emulated resctrl where the machine has none
-	@$(VENV)/bin/python tools/run.py config/policy.yaml
+	@$(VENV)/bin/python tests/trial/run.py config/policy.yaml
 
 .PHONY: demo
 demo: setup  ## a short tour with real processes and a changing policy, which ends by itself
-	@$(VENV)/bin/python tools/demo.py
+	@$(VENV)/bin/python tests/trial/demo.py
 
 .PHONY: test
 test: $(VENV)/.for-testing  ## unit and emulated tests; without root those that need none
@@ -53,14 +53,14 @@ lint: $(VENV)/.for-testing  ## style, types, and who may import whom
 .PHONY: clean
 clean:  ## remove all that make made here, .venv too
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find agent tests tools -name __pycache__ -prune -exec rm -rf {} +
+	find agent tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Packages are looked at every time (it takes 0.1 s), the environment is renewed when what it is made from changed.
 .PHONY: packages-to-run packages-to-test
 packages-to-run:
-	@tools/packages run
+	@.ci/packages run
 packages-to-test:
-	@tools/packages test
+	@.ci/packages test
 
 $(VENV)/bin/python: | packages-to-run
 	$(SYSTEM_PYTHON) -m venv --system-site-packages $(VENV)

@@ -37,7 +37,7 @@ class Run:
 
 @pytest.fixture
 def run() -> Iterator[Run]:
-    command = [sys.executable, "tools/run.py", "config/policy.yaml"]
+    command = [sys.executable, "tests/trial/run.py", "config/policy.yaml"]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         (mounted_at,) = re.findall(r"mounted at (\S+)/resctrl ", read_until(process.stdout, "It is mounted at"))
         read_until(process.stderr, '"started"')
@@ -92,7 +92,7 @@ def test_nothing_goes_on_where_make_run_is_killed(run: Run) -> None:
 
 def test_the_demo_comes_to_its_end() -> None:
     demo = subprocess.run(
-        [sys.executable, "tools/demo.py"], cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "tests/trial/demo.py"], cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
     )
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert "search: all 6 threads are in group demo-latency" in demo.stdout
