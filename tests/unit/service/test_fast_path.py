@@ -83,6 +83,37 @@ def test_a_workload_is_told_of_once_until_it_is_gone():
     assert placed == [("info", "/x/1", 3), ("debug", "/x/2", 2), ("info", "/x/1", 1)]
 
 
+def test_the_log_waits_until_no_event_does():
+    placements = Placements(Outcome("/x/1", [(BATCH, 1)]), Outcome("/x/2", [(BATCH, 1)]))
+    path, _, _ = fast_path(placements)
+    source = Source([])
+    source.batches = [[attached("/x/2")], [attached("/x/1")]]
+    read = source.read
+    logged = []
+    with capture_logs() as logs:
+        source.read = lambda: logged.append(len(logs)) or read()
+        path.drain(source)
+    assert placements.asked == ["/x/1", "/x/2"]
+    assert logged == [0, 0, 0], "a reading that came after a line in the log"
+    assert [entry["cgroup"] for entry in logs] == ["/x/1", "/x/2"]
+
+
+def test_an_endless_storm_does_not_keep_others_from_their_turn():
+    path, _, _ = fast_path(Placements())
+    path.drain(SimpleNamespace(read=lambda: [attached("/x")], lost=lambda: 0))
+
+
+def test_a_workload_that_is_gone_before_it_is_told_of_is_news_again_later():
+    placements = Placements(Outcome("/x", [(BATCH, 1)]), Outcome("/x", [(BATCH, 1)]))
+    path, _, _ = fast_path(placements)
+    source = Source([])
+    source.batches = [[Event(EventKind.CGROUP_REMOVED, 1001, 7, path="/x")], [attached("/x")]]
+    with capture_logs() as logs:
+        path.drain(source)
+        path.drain(Source([attached("/x")]))
+    assert [entry["log_level"] for entry in logs] == ["info", "info"]
+
+
 def test_a_rename_and_lost_events_lead_to_a_look_at_everything():
     path, asked, _ = fast_path(Placements())
     path.drain(Source([Event(EventKind.CGROUP_RENAMED, 1000, 7, path="/z")]))
