@@ -4,6 +4,7 @@ Tasks end while they are read. One that is gone is None, or absent from a list, 
 ``tid`` may be any thread: /proc/TID exists for each, though a listing of /proc shows only the processes.
 """
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,12 @@ _PF_KTHREAD = 0x00200000
 _DELETED = " (deleted)"
 """What the kernel appends to the path of a file without a name, and of a removed v2 cgroup."""
 
+_UNTOLD = frozenset({errno.ENOENT, errno.ESRCH, errno.ENAMETOOLONG})
+"""The task is gone (ENOENT from open, ESRCH from read), or a path in the answer is too long for the kernel's buffer."""
+
+_CUT_LENGTH = 4095
+"""Bytes of a cgroup's path that fills the buffer: some kernels cut it short instead, and it would name another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -23,7 +30,7 @@ class Program:
 
     exe: str | None
     """The program's path as in the process's own mount namespace; None for kernel threads, zombies and where it
-    may not be read."""
+    may not be read or is longer than the kernel tells (4 KiB)."""
     comm: str
     """At most 15 bytes, except for kernel threads."""
     uid: int
@@ -34,8 +41,9 @@ class Program:
 def cgroup_of(proc: Path, tid: int, hierarchy: Hierarchy) -> str | None:
     """The path, below the hierarchy's mount, of the cgroup that the thread is in.
 
-    None when the thread is gone or the mount does not show its cgroup. A v1 hierarchy shows a thread that has
-    begun to exit in ``/``; v2 shows a zombie where it was, even if that cgroup has been removed.
+    None when the thread is gone, the mount does not show its cgroup, or the path of one of its cgroups is longer than
+    the kernel tells (4 KiB), so that only a walk meets it. A v1 hierarchy shows a thread that has begun to exit in
+    ``/``; v2 shows a zombie where it was, even if that cgroup has been removed.
     """
     text = _read(f"{proc}/{tid}/cgroup")
     if text is None:
@@ -45,7 +53,9 @@ def cgroup_of(proc: Path, tid: int, hierarchy: Hierarchy) -> str | None:
     if line is None:
         return None
     path = line.split(":", 2)[2]
-    return hierarchy.path_in_mount(path.removesuffix(_DELETED) if hierarchy.version == 2 else path)
+    if hierarchy.version == 2:
+        path = path.removesuffix(_DELETED)
+    return hierarchy.path_in_mount(path) if len(os.fsencode(path)) < _CUT_LENGTH else None
 
 
 def pids(proc: Path) -> list[int]:
@@ -104,7 +114,7 @@ def has_resctrl_groups(proc: Path) -> bool:
 
 
 def _read(path: str) -> str | None:
-    """The file's text; None when the task is gone (ENOENT from open, ESRCH from read)."""
+    """The file's text; None when the task is gone or the kernel cannot tell, see ``_UNTOLD``."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
@@ -114,8 +124,10 @@ def _read(path: str) -> str | None:
         while piece := os.read(descriptor, 4096):
             pieces.append(piece)
         return os.fsdecode(b"".join(pieces))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    except OSError as error:
+        if error.errno in _UNTOLD:
+            return None
+        raise
     finally:
         os.close(descriptor)
 
@@ -143,5 +155,9 @@ def _exe(link: str) -> str | None:
     try:
         target = os.readlink(link)  # noqa: PTH115  the kernel's text, not a path to tidy up
         return target.removesuffix(_DELETED)
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+    except PermissionError:
         return None
+    except OSError as error:
+        if error.errno in _UNTOLD:
+            return None
+        raise

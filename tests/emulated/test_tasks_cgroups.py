@@ -1,11 +1,12 @@
 """Real cgroups of both versions, with real threads in them."""
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from agent.tasks.cgroups import cgroup_id, read_threads, walk
 from agent.tasks.hierarchy import Hierarchy, NoHierarchyError, current_hierarchy
 from agent.tasks.process import cgroup_of, read_program, threads_of
+from tests.emulated.running_agent import until
 
 pytestmark = pytest.mark.root
 
@@ -174,6 +176,37 @@ def test_standing_cgroups_are_met_while_others_come_and_go(tree):
     assert all(standing <= met for met in walks)
 
 
+def test_cgroups_nested_deeper_than_any_path_is_taken_are_met_and_read(tree):
+    """Whoever owns a subtree may make it as deep: that must not keep anybody else from being placed."""
+    tree.make("other")
+    with nested(tree, depth=40) as (deepest, directory), running(threads=3) as pid:
+        assert len(deepest) > 2 * 4096
+        write(directory, "cgroup.procs", pid)
+        ids = tree.walk()
+        assert len(ids) == 42
+        assert cgroup_id(tree.hierarchy.mount, deepest) == ids[deepest] == os.fstat(directory).st_ino
+        found = read_threads(tree.hierarchy.mount, deepest, tree.hierarchy.threads_file)
+        assert sorted(found) == sorted(threads_of(PROC, pid))
+        assert cgroup_of(PROC, pid, tree.hierarchy) is None, "the kernel cuts it short, which would name another"
+    assert cgroup_id(tree.hierarchy.mount, deepest) is None
+    assert read_threads(tree.hierarchy.mount, deepest, tree.hierarchy.threads_file) is None
+
+
+@pytest.mark.parametrize("length", [4093, 4094, 4095, 4096])
+def test_a_path_about_as_long_as_one_call_takes_is_read(v2, length):
+    missing = length - len(f"{v2.hierarchy.mount}{v2.path}")
+    names = ["/" + "x" * 99] * (missing // 100 - 1)
+    names.append("/" + "x" * (missing - 100 * len(names) - 1))
+    with nested(v2, names=[name[1:] for name in names]) as (deepest, directory):
+        assert len(f"{v2.hierarchy.mount}{deepest}") == length
+        assert cgroup_id(v2.hierarchy.mount, deepest) == os.fstat(directory).st_ino
+        assert read_threads(v2.hierarchy.mount, deepest, "cgroup.threads") == []
+
+
+def test_a_name_longer_than_any_is_of_no_cgroup(tree):
+    assert cgroup_id(tree.hierarchy.mount, f"{tree.path}/{'x' * 256}") is None
+
+
 def test_a_cgroup_that_is_gone_has_no_list_of_threads(tree):
     tree.make("a")
     assert tree.threads("a") == []
@@ -192,6 +225,23 @@ def test_a_cgroup_removed_while_a_walk_is_in_it_ends_the_walk_there(tree, monkey
     path = tree.make("a")
     removing_after(monkeypatch, tree.directory("a"))
     assert [cgroup.path for cgroup in walk(tree.hierarchy.mount, path)] in ([], [path])
+
+
+@pytest.mark.parametrize("error", [errno.ENOENT, errno.ENODEV])
+def test_a_cgroup_removed_between_being_looked_up_and_opened_is_gone(tree, monkeypatch, error):
+    """The kernel says ENODEV of one in some ten thousand; here of all."""
+    path = tree.make("a")
+    monkeypatch.setattr(os, "open", failing_with(error))
+    assert tree.threads("a") is None
+    assert cgroup_id(tree.hierarchy.mount, path) is None
+    assert tree.walk() == {}
+
+
+@pytest.mark.parametrize("error", [errno.ENOENT, errno.ENODEV])
+def test_a_cgroup_removed_before_it_is_listed_has_none_below(tree, monkeypatch, error):
+    path = tree.make("a")
+    monkeypatch.setattr(os, "scandir", failing_with(error))
+    assert [cgroup.path for cgroup in walk(tree.hierarchy.mount, path)] == [path]
 
 
 def test_threads_of_one_process_are_listed_where_they_are(v2):
@@ -247,6 +297,42 @@ def test_a_zombies_cgroup_has_its_name_after_its_removal(v2):
         v2.directory("a").rmdir()
         assert "(deleted)" in (PROC / f"{process.pid}/cgroup").read_text()
         assert cgroup_of(PROC, process.pid, v2.hierarchy) == path
+
+
+@contextlib.contextmanager
+def nested(tree: Tree, depth: int = 0, names: Sequence[str] = ()) -> Iterator[tuple[str, int]]:
+    """The path of the deepest of so many cgroups, each in the one before, and a descriptor of it."""
+    descriptors = [os.open(tree.directory(), os.O_RDONLY)]
+    names = names or ["x" * 240] * depth
+    try:
+        for name in names:
+            os.mkdir(name, dir_fd=descriptors[-1])
+            descriptors.append(os.open(name, os.O_RDONLY, dir_fd=descriptors[-1]))
+        yield "/".join((tree.path, *names)), descriptors[-1]
+    finally:
+        for name, descriptor in reversed(list(zip(names, descriptors, strict=False))):
+            until(lambda name=name, descriptor=descriptor: removed(name, descriptor), "what ran in it has left")
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def removed(name: str, above: int) -> bool:
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=above)
+        return True
+    return False
+
+
+def write(directory: int, file: str, number: int) -> None:
+    with open(os.open(file, os.O_WRONLY, dir_fd=directory), "w") as opened:  # noqa: PTH123 - only a descriptor
+        opened.write(str(number))
+
+
+def failing_with(error: int) -> Callable[..., None]:
+    def fail(*_args, **_kwargs) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return fail
 
 
 def removing_after(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:

@@ -1,5 +1,6 @@
 """Real processes, and processes that end at the worst moment."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -49,6 +50,35 @@ def test_a_program_is_known_by_its_file_after_that_was_removed(open_directory):
         facts = read_program(PROC, process.pid)
         process.kill()
     assert facts == Program(str(program), "worker", NOBODY, is_kernel_thread=False)
+
+
+def test_a_program_whose_path_is_longer_than_the_kernel_tells_has_none(open_directory):
+    """Anybody may have one: it must not keep the agent from judging others."""
+    directory = os.open(open_directory, os.O_RDONLY)
+    for _ in range(20):
+        above = directory
+        os.mkdir("x" * 240, dir_fd=above)
+        directory = os.open("x" * 240, os.O_RDONLY, dir_fd=above)
+        os.close(above)
+    here = f"/proc/{os.getpid()}/fd/{directory}"
+    shutil.copy(shutil.which("sleep"), here)
+    with subprocess.Popen(["./sleep", "infinity"], cwd=here) as process:
+        os.close(directory)
+        facts = read_program(PROC, process.pid)
+        process.kill()
+    assert facts is not None
+    assert facts.exe is None
+
+
+@pytest.mark.parametrize("error", [errno.ENOENT, errno.ESRCH, errno.ENAMETOOLONG])
+def test_a_cgroup_that_the_kernel_does_not_tell_is_unknown(sleeping, monkeypatch, error):
+    """Kernels that do not cut a path of more than 4 KiB short refuse to tell it."""
+
+    def fail(*_args) -> bytes:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "read", fail)
+    assert cgroup_of(PROC, sleeping.pid, V2) is None
 
 
 def test_a_kernel_thread_has_no_program():
