@@ -14,6 +14,9 @@ _STDERR = 2
 
 _WITHOUT_UNICODE = str.maketrans({HELD: "#", SHARED: "+", NOT_HELD: ".", "→": "->", "–": "-", "×": "x", "…": "..."})
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code != ord("\n")}
+"""Anybody may put them into the name of a process or a cgroup, and a terminal obeys them."""
+
 _COLOURS = {HELD: "32", SHARED: "33", NOT_HELD: "2"}
 """SGR parameters: green, yellow, faint."""
 
@@ -24,16 +27,19 @@ def tell_json(value: Mapping[str, object]) -> None:
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Lines of text, at once. Signs that stdout's encoding lacks become ASCII, and so does what else it cannot take."""
+    """Lines of text, at once. Signs that stdout's encoding lacks become ASCII, and so does what else it cannot take.
+
+    So do control characters.
+    """
     for line in lines:
-        print(_encodable(line, sys.stdout))
+        print(_encodable(line.translate(_CONTROLS), sys.stdout))
     sys.stdout.flush()
 
 
 def tell_drawing(lines: Iterable[str]) -> None:
     """The same for drawings of ways, coloured where somebody looks at a terminal and NO_COLOR is not set."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    for line in lines:
+    for line in (line.translate(_CONTROLS) for line in lines):
         print(_encodable(_painted(line) if coloured else line, sys.stdout))
 
 

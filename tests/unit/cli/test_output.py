@@ -52,6 +52,13 @@ def test_names_that_no_encoding_takes_do_not_fail(stdout, encoding):
     assert "/a\\udcff" in written()
 
 
+@pytest.mark.parametrize("say", [tell, tell_drawing])
+def test_a_name_cannot_command_the_terminal(stdout, say):
+    written = stdout("utf-8", Terminal)
+    say(["  comm  \033]0;evil\a\x9b2J\x7f"])
+    assert written() == "  comm  \\x1b]0;evil\\x07\\x9b2J\\x7f\n"
+
+
 def test_nothing_is_coloured_where_no_terminal_is(stdout):
     written = stdout("utf-8")
     tell_drawing([DRAWING])
