@@ -20,7 +20,9 @@ def add_parser(commands: Commands) -> None:
         description="Mounts an emulated resctrl and serves it until it is unmounted or the command is ended. "
         "Threads are real and inherit their group; nothing is really divided. Needs root, for FUSE and eBPF.",
     )
-    parser.add_argument("mountpoint", type=Path, metavar="MOUNTPOINT", help="a directory; made where there is none")
+    parser.add_argument(
+        "mountpoint", type=Path, metavar="MOUNTPOINT", help="an empty directory; made where there is none"
+    )
     parser.add_argument(
         "--machine", choices=MACHINES, default=DEFAULT_MACHINE, help="the hardware (default: %(default)s)"
     )

@@ -135,10 +135,30 @@ def test_an_unknown_machine_is_wrong_usage(place: Path) -> None:
     assert "xeon-2s" in said
 
 
+def test_a_directory_that_something_is_in_is_not_mounted_over(tmp_path: Path) -> None:
+    """It would hide that from every program: emulate /etc, say."""
+    for name in "abcde":
+        (tmp_path / name).touch()
+    expected = (
+        f"{tmp_path}: not empty: there is a, b, c and 2 more, which the mount would hide; "
+        "name an empty directory, or a new one"
+    )
+    assert failure(tmp_path) == (1, f"resctrl-agent: error: {expected}\n")
+    assert not is_mounted(tmp_path)
+    assert (tmp_path / "a").exists()
+
+
+def test_an_empty_directory_is(tmp_path: Path, place: Path) -> None:
+    place.mkdir()
+    with Emulator(place) as emulator:
+        assert emulator.said.startswith("emulated resctrl")
+
+
 def test_a_place_that_is_no_directory_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    assert failure(file) == (1, f"resctrl-agent: error: {file}: File exists\n")
+    expected = f"{file}: this is a file; name an empty directory, or a new one"
+    assert failure(file) == (1, f"resctrl-agent: error: {expected}\n")
 
 
 def test_without_permission_for_ebpf_it_says_what_is_needed(place: Path) -> None:
