@@ -4,6 +4,7 @@ Everything goes through a descriptor of the resctrl root, and what belongs to on
 directory: a group that is removed under us, even one made anew by the same name, cannot lend its values to another.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -184,7 +185,9 @@ class Resctrl:
         with self._explained(name, CREATING, self._status):
             try:
                 os.mkdir(name, dir_fd=self._root)
-            except PermissionError:
+            except PermissionError as error:
+                if error.errno != errno.EACCES:
+                    raise
                 # The root directory is 0555, which stops even root without CAP_DAC_OVERRIDE; its owner may change that.
                 os.fchmod(self._root, 0o755)
                 os.mkdir(name, dir_fd=self._root)

@@ -181,8 +181,10 @@ def test_exclusive_groups_and_cpus(emulate: Emulate) -> None:
 def test_a_machine_that_can_only_monitor_makes_no_control_groups(emulate: Emulate) -> None:
     resctrl = emulate("monitor-only")
     assert read_machine(resctrl.root).num_closids == 1
+    before = resctrl.root.stat().st_mode
     with pytest.raises(NotPermittedError, match="can only monitor"):
         resctrl.create("batch")
+    assert resctrl.root.stat().st_mode == before, "a permission that does not help is not given"
 
 
 @pytest.mark.parametrize(
