@@ -63,6 +63,11 @@ class PolicyWatch:
             self._changed = False
         return complete
 
+    @property
+    def being_written(self) -> bool:
+        """Whether somebody is in the middle of writing a policy file, as far as ``read`` has seen."""
+        return bool(self._being_written)
+
     def close(self) -> None:
         """Stop watching. Take ``fileno()`` out of the event loop first."""
         self._inotify.close()

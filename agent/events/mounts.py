@@ -39,3 +39,9 @@ class MountWatch:
         """Stops watching."""
         self._epoll.close()
         os.close(self._mountinfo)
+
+
+def mount_line(table: str, path: Path) -> str | None:
+    """The line of a mount table about what is mounted at ``path``, which tells one mount from the next there."""
+    found = [line for line in table.splitlines() if line.split(" ", 5)[4:5] == [str(path)]]
+    return found[-1] if found else None

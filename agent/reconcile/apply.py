@@ -26,7 +26,7 @@ from agent.reconcile.plan import (
     SetMode,
     WriteSchemata,
 )
-from agent.resctrl.errors import GroupGoneError, ResctrlError
+from agent.resctrl.errors import GroupGoneError, MachineError, ResctrlError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.schemata import Schemata, value_text
 
@@ -82,7 +82,7 @@ def prepare(plan: Plan, resctrl: Resctrl, ledger: Ledger) -> Applied:
     try:
         for _, run in groupby(plan.preparation, key=_step_key):
             steps.take(list(run))
-    except (ResctrlError, StateError) as error:
+    except (ResctrlError, StateError, MachineError) as error:
         raise ApplyError(error, steps.undo()) from error
     return Applied(len(plan.preparation), tuple(steps.notes))
 
@@ -91,6 +91,7 @@ def clean_up(plan: Plan, resctrl: Resctrl, ledger: Ledger) -> None:
     """Removes the stale groups, after the tasks have been moved to where they belong now. Raises ResctrlError."""
     for removal in plan.cleanup:
         remove_owned(removal.group, resctrl, ledger)
+    ledger.forget_found(plan.given_back)
 
 
 def remove_owned(name: str, resctrl: Resctrl, ledger: Ledger) -> None:
@@ -116,7 +117,7 @@ def restore(resctrl: Resctrl, ledger: Ledger) -> tuple[WriteSchemata, ...]:
             ]
             resctrl.write_schemata(name, _values(own))
             writes += own
-    ledger.forget_found()
+    ledger.forget_found({group for group, _, _ in ledger.found})
     return tuple(writes)
 
 
@@ -154,7 +155,7 @@ class _Steps:
                 undo()
             except GroupGoneError:
                 continue  # somebody removed it: nothing is left to put back
-            except (ResctrlError, StateError) as error:
+            except (ResctrlError, StateError, MachineError) as error:
                 left_over.append(f"{what}: {error}")
         self._undo.clear()
         return left_over
@@ -166,8 +167,8 @@ class _Steps:
         except ResctrlError:
             self.ledger.removed(name)
             raise
-        self.ledger.created(name, self.resctrl.group_inode(name))
         self._will_undo(f"group {name}", lambda: remove_owned(name, self.resctrl, self.ledger))
+        self.ledger.created(name, self.resctrl.group_inode(name))
 
     def _remove_early(self, name: str) -> None:
         before = self.resctrl.read_group(name)

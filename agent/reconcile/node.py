@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import Machine
 from agent.tasks.hierarchy import Hierarchy
@@ -27,7 +29,7 @@ class Node:
 
     def membership(self) -> dict[int, str]:
         """Thread id → control group of every thread that is not in the root group."""
-        return {tid: name for name in self.resctrl.groups() for tid in self.resctrl.tasks(name)}
+        return {tid: name for name in self.resctrl.groups() for tid in self._members(name)}
 
     def elsewhere(self, threads: list[int], group: str) -> list[int]:
         """Those of ``threads`` that are not in ``group``, and those that are gone: they may have left children."""
@@ -46,7 +48,7 @@ class Node:
             found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
             wanted = frozenset(groups)
             return [tid for tid, actual in found.items() if actual is None or actual[0] in wanted]
-        members = {tid for name in groups for tid in self.resctrl.tasks(name)}
+        members = {tid for name in groups for tid in self._members(name)}
         return [tid for tid in threads if tid in members or self._gone(tid)]
 
     def group_of(self, tid: int) -> str:
@@ -55,6 +57,12 @@ class Node:
             groups = resctrl_groups(self.proc, tid, tid)
             return groups[0] if groups else ""
         return self.membership().get(tid, "")
+
+    def _members(self, group: str) -> list[int]:
+        """None where the group has vanished: others make and remove theirs at any time."""
+        with suppress(GroupGoneError):
+            return self.resctrl.tasks(group)
+        return []
 
     def _ask_each(self, threads: list[int]) -> bool:
         return self.tells_of_each and len(threads) <= ASK_EACH_UP_TO

@@ -11,10 +11,11 @@ before it first wrote there, so that it can be put back.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.schemata import Schemata
 
@@ -69,8 +70,16 @@ class Ledger:
 
     def owned(self, resctrl: Resctrl) -> frozenset[str]:
         """The groups that exist and that the agent created."""
-        existing = resctrl.groups()
-        return frozenset(name for name in existing if self._is_ours(name, resctrl))
+        return frozenset(name for name in resctrl.groups() if self._is_ours(name, resctrl))
+
+    def settle(self, resctrl: Resctrl) -> None:
+        """Forgets groups that do not exist; to be called under resctrl's lock, before anything is changed.
+
+        An intent that came to nothing, or what was ours on an earlier mount, must not claim what somebody makes later.
+        """
+        existing = set(resctrl.groups())
+        for name in self._inodes.keys() - existing:
+            self.removed(name)
 
     def intend(self, name: str) -> None:
         """About to create a group that does not exist."""
@@ -105,17 +114,22 @@ class Ledger:
             self._found = values | self._found
             self._save()
 
-    def forget_found(self) -> None:
-        """What was found has been put back."""
-        if self._found:
-            self._found = {}
+    def forget_found(self, names: Iterable[str]) -> None:
+        """What was found in these groups has been put back: they are none of the agent's business any more."""
+        gone = frozenset(names)
+        kept = {key: value for key, value in self._found.items() if key[0] not in gone}
+        if kept != self._found:
+            self._found = kept
             self._save()
 
     def _is_ours(self, name: str, resctrl: Resctrl) -> bool:
         if name not in self._inodes:
             return False
         inode = self._inodes[name]
-        return inode is None or inode == resctrl.group_inode(name)
+        try:
+            return inode is None or inode == resctrl.group_inode(name)
+        except GroupGoneError:
+            return False
 
     def _save(self) -> None:
         stored = {

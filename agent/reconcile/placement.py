@@ -7,7 +7,7 @@ cgroup is read again, until all threads that a reading finds new are alive and i
 between may have had a child first, with the group that it had then.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.reconcile.node import Node
@@ -55,6 +55,8 @@ class Placement:
         self.node = node
         self.rules = rules
         self.managed = managed - {""}
+        self.leave: frozenset[int] = frozenset()
+        """Threads that are left to somebody else."""
         self._files: dict[str, Tasks] = {}
 
     def close(self) -> None:
@@ -63,7 +65,7 @@ class Placement:
             tasks.close()
         self._files.clear()
 
-    def place(self, path: str, leave: Collection[int] = ()) -> Outcome:
+    def place(self, path: str) -> Outcome:
         """Every thread in the cgroup itself (not below it) to where it belongs, except those in ``leave``.
 
         Raises GroupGoneError when a class's group was removed under us, ResctrlError for what is not about one thread.
@@ -75,8 +77,8 @@ class Placement:
             return read_threads(hierarchy.mount, path, hierarchy.threads_file) or []
 
         if verdict.candidates:
-            return self._converge(path, read, lambda threads: self._judged(verdict, threads), leave)
-        return self._converge(path, read, lambda threads: [(verdict.otherwise, threads)], leave)
+            return self._converge(path, read, lambda threads: self._judged(verdict, threads))
+        return self._converge(path, read, lambda threads: [(verdict.otherwise, threads)])
 
     def place_process(self, pid: int) -> Outcome:
         """Every thread of the process, judged anew, as after an exec."""
@@ -85,17 +87,16 @@ class Placement:
         if path is None:
             return Outcome("")
         verdict = self.rules.judge_cgroup(path)
-        return self._converge(path, lambda: threads_of(proc, pid), lambda threads: self._judged(verdict, threads), ())
+        return self._converge(path, lambda: threads_of(proc, pid), lambda threads: self._judged(verdict, threads))
 
     def _converge(
         self,
         path: str,
         read: Callable[[], list[int]],
         sort: Callable[[list[int]], list[tuple[Target | None, list[int]]]],
-        leave: Collection[int],
     ) -> Outcome:
         outcome = Outcome(path)
-        seen = set(leave)
+        seen = set(self.leave)
         for number in range(MAX_PASSES):
             unseen = [tid for tid in read() if tid not in seen]
             if not unseen:

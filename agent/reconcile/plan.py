@@ -158,6 +158,8 @@ class Plan:
     """Groups, schemata, modes, CPUs: everything before the first task moves."""
     moves: tuple[MoveTasks, ...]
     cleanup: tuple[RemoveGroup, ...]
+    given_back: tuple[str, ...]
+    """Groups of somebody else (the root group among them) that are as they were before the agent, from now on."""
     obstacles: tuple[Obstacle, ...]
 
     @property
@@ -172,7 +174,8 @@ def make_plan(desired: Desired, observed: Observed, machine: Machine, moves: Map
     early, late = draft.stale()
     counted = tuple(MoveTasks(name, count) for name, count in sorted(moves.items()) if count)
     cleanup = tuple(RemoveGroup(name) for name in late)
-    return Plan(tuple(draft.preparation(early)), counted, cleanup, tuple(draft.obstacles()))
+    given_back = tuple(draft.let_alone())
+    return Plan(tuple(draft.preparation(early)), counted, cleanup, given_back, tuple(draft.obstacles()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,7 @@ class _Draft:
         default = self._mkdir_default({*relaxed, *early})
         writes = {name: self._writes(group, default) for name, group in self.desired.items()}
         writes |= {name: self._making_way(name) for name in self._stale() if name not in early}
-        writes |= {name: self._giving_back(name) for name in self._let_alone()}
+        writes |= {name: self._giving_back(name) for name in self.let_alone()}
         yield from (SetMode(name, Mode.EXCLUSIVE.value, Mode.SHAREABLE.value) for name in relaxed)
         yield from (RemoveGroup(name) for name in early)
         yield from (CreateGroup(name) for name in self._new())
@@ -237,7 +240,7 @@ class _Draft:
             if root[resource][domain] != before
         ]
 
-    def _let_alone(self) -> list[str]:
+    def let_alone(self) -> list[str]:
         """Groups that the agent did not create and once changed for a class that the policy no longer has."""
         changed = {group for group, _, _ in self.observed.found}
         return sorted(changed & self.observed.groups.keys() - self.desired.keys() - self.observed.owned)
@@ -257,11 +260,16 @@ class _Draft:
     def _name_clashes(self) -> Iterator[Obstacle]:
         for name, group in self.desired.items():
             exists = name != ROOT and name in self.observed.groups
-            if exists and name not in self.observed.owned and not group.adopt:
+            if exists and name not in self.observed.owned and not group.adopt and self._would_change(group):
                 yield Obstacle(
                     f'group "{name}" exists and the agent did not create it: remove it (rmdir), name the class '
                     f"otherwise, or say `adopt: true` for the class to let the agent change it"
                 )
+
+    def _would_change(self, group: DesiredGroup) -> bool:
+        """A group that is as its class wants it can be used whoever made it: the agent's memory may be lost."""
+        existing = self.observed.groups[group.name]
+        return bool(self._writes(group, {})) or existing.mode != group.mode.value or group.cpus is not None
 
     def _exclusive_neighbour(self, foreign: Group) -> Iterator[Obstacle]:
         """The kernel refuses what an exclusive group has to whoever it is, and the mode to who shares anything."""
@@ -315,7 +323,9 @@ class _Draft:
         if group.mode != Mode.EXCLUSIVE.value or not (name in self.observed.owned or name in self.desired):
             return False
         wanted = self.desired.get(name)
-        if wanted is None or wanted.mode is Mode.SHAREABLE or _masks(wanted.schemata) != _masks(group.schemata):
+        if wanted is None or wanted.mode is Mode.SHAREABLE:
+            return True
+        if any(is_cache(write.resource) for write in self._writes(wanted, {})):
             return True
         others = (other.schemata for other in self.desired.values() if other.name != name)
         return any(meeting(schemata, group.schemata, self.machine) for schemata in others)
@@ -353,10 +363,6 @@ def _ways(schemata: Schemata, names: Sequence[str], domain: int) -> int:
     for name in names:
         bits |= schemata.get(name, {}).get(domain, 0)
     return bits
-
-
-def _masks(schemata: Schemata) -> Schemata:
-    return {resource: values for resource, values in schemata.items() if is_cache(resource)}
 
 
 def _only_shrinks(writes: Sequence[WriteSchemata]) -> bool:

@@ -19,7 +19,7 @@ import structlog
 from agent import __version__
 from agent.events.event import EventSource
 from agent.events.files import PolicyWatch
-from agent.events.mounts import MountWatch
+from agent.events.mounts import MountWatch, mount_line
 from agent.resctrl.errors import AlreadyRunningError, GroupGoneError, NotResctrlError
 from agent.resctrl.mount import resctrl_at
 from agent.service.fast_path import FastPath
@@ -28,8 +28,10 @@ from agent.service.notify import Notifier, watchdog_interval_s
 from agent.service.places import DEFAULT_RESCTRL, Places, mount_if_needed
 from agent.service.run_state import RunState, write_run_state
 from agent.service.sources import SCAN, open_source
+from agent.service.trouble import RETRY_S, Trouble
 from agent.service.urgency import Urgency
 from agent.service.wants import Want, Wants
+from agent.tasks.hierarchy import USUAL_MOUNT, NoHierarchyError
 
 log = structlog.get_logger()
 
@@ -42,8 +44,8 @@ MOUNTS_SETTLE_S = 0.1
 SCAN_EVERY_S = 1.0
 """How often everything is looked at where eBPF cannot be used."""
 
-RETRY_S = 5.0
-"""After so long, what failed for a reason that may pass (a lock, RMIDs in limbo) is tried again."""
+EVERYTHING_SETTLE_S = 0.1
+"""What leads to a look at everything often comes in numbers; one look does for all."""
 
 
 def run(places: Places, audit_interval_s: float) -> int:
@@ -67,15 +69,18 @@ class Daemon:
         self._notifier = notifier
         self._audit_interval_s = audit_interval_s
         self._wants = Wants()
-        self._fast_path = FastPath(lambda: self._wants.ask(Want.PASS), self._trouble)
+        self._fast_path = FastPath(self._look_at_everything, self._in_trouble)
         self._urgency = Urgency()
         self._keeper = Keeper(places, self._fast_path, self._urgency, self._watch_execs)
         self._source: EventSource | None = None
+        self._policy_watch: PolicyWatch | None = None
         self._source_name = ""
         self._resctrl_root = DEFAULT_RESCTRL
+        self._hierarchy_mount = USUAL_MOUNT
+        self._hierarchy_line: str | None = None
         self._pending: dict[str, asyncio.TimerHandle] = {}
         self._stop_reason = ""
-        self._last_trouble: tuple[str, float] = ("", 0.0)
+        self._trouble = Trouble()
         self._started = time.time()
 
     async def run(self) -> int:
@@ -93,7 +98,7 @@ class Daemon:
         """Everything that is watched is armed before it is looked at first."""
         self._urgency.take()
         self._catch_signals()
-        policy_watch = PolicyWatch(self._places.policy)
+        self._policy_watch = policy_watch = PolicyWatch(self._places.policy)
         resources.callback(policy_watch.close)
         mounts = MountWatch(self._places.proc)
         resources.callback(mounts.close)
@@ -104,15 +109,19 @@ class Daemon:
         resources.callback(self._keeper.close)
         node = self._keeper.open()
         self._resctrl_root = node.resctrl.root
+        self._hierarchy_mount = node.hierarchy.mount
+        self._hierarchy_line = mount_line(mounts.table(), node.hierarchy.mount)
         source, self._source_name = open_source(node.hierarchy)
         self._source = source
         resources.callback(source.close)
         try:
-            await self._keeper.put_in_force(policy)
+            plan = await self._keeper.put_in_force(policy)
+            await self._keeper.move_tasks(plan)
+            self._keeper.say_accepted()
         except NOT_NOW as error:
             self._say_if_exhausted(error)
             raise
-        self._listen(resources, policy_watch, lambda: self._on_policy_change(policy_watch))
+        self._listen(resources, policy_watch, self._on_policy_change)
         self._listen(resources, mounts, lambda: self._on_mounts(mounts))
         self._listen(resources, source, lambda: self._fast_path.drain(source))
         self._every(self._audit_interval_s, Want.CORRECT, Want.PASS)
@@ -137,16 +146,18 @@ class Daemon:
             try:
                 await work[want]()
             except NOT_NOW as error:
-                self._trouble(error)
+                self._in_trouble(error)
             self._write_state()
 
     async def _reload(self) -> None:
+        if self._keeper.node is None:
+            return  # there is nothing to put it in force on; reopening reads it
         self._notifier.reloading()
         try:
             await self._keeper.reload()
         except NOT_NOW as error:
             self._say_if_exhausted(error)
-            self._later("reload", RETRY_S, Want.RELOAD)
+            self._later("policy", RETRY_S, self._ask_for_reload)
         finally:
             self._notifier.ready(self._status())
 
@@ -157,25 +168,22 @@ class Daemon:
             self._keeper.open()
         except NotResctrlError as error:
             log.error("resctrl is gone, waiting for it to be mounted again", reason=str(error))
-            return
-        except AlreadyRunningError as error:
-            log.error("Another agent has taken over", reason=str(error))
-            self._stop("another agent")
-            return
-        await self._reload()
+        except (AlreadyRunningError, NoHierarchyError, *NOT_NOW) as error:
+            self._trouble.note(error)
+            self._later("reopen", RETRY_S, lambda: self._wants.ask(Want.REOPEN))
+        else:
+            await self._reload()
 
-    def _trouble(self, error: Exception) -> None:
-        """Something is not as it should be: look at all of it, at once if this is news, else a little later."""
-        what, when = self._last_trouble
-        now = time.monotonic()
-        again = str(error) == what
-        if not again:
-            log.error(str(error))
+    def _in_trouble(self, error: Exception) -> None:
+        """Something is not as it should be: look at all of it."""
+        delay_s = self._trouble.note(error)
         self._say_if_exhausted(error)
-        self._last_trouble = (str(error), now)
         if isinstance(error, GroupGoneError):
             self._keeper.groups_changed()
-        self._later("trouble", RETRY_S if again and now - when < 2 * RETRY_S else 0.0, Want.CORRECT, Want.PASS)
+        self._later("trouble", delay_s, lambda: self._wants.ask(Want.CORRECT, Want.PASS))
+
+    def _look_at_everything(self) -> None:
+        self._later("everything", EVERYTHING_SETTLE_S, lambda: self._wants.ask(Want.PASS))
 
     def _say_if_exhausted(self, error: Exception) -> None:
         wanted = exhausted(error)
@@ -189,26 +197,36 @@ class Daemon:
                 holders=", ".join(holders),
             )
 
-    def _on_policy_change(self, watch: PolicyWatch) -> None:
+    def _on_policy_change(self) -> None:
+        if self._policy_changed():
+            self._later("policy", SETTLE_S, self._ask_for_reload)
+
+    def _ask_for_reload(self) -> None:
+        """Unless somebody is in the middle of writing: then the end of that is a change of its own."""
+        self._policy_changed()
+        if self._policy_watch is None or not self._policy_watch.being_written:
+            self._wants.ask(Want.RELOAD)
+
+    def _policy_changed(self) -> bool:
         try:
-            changed = watch.read()
+            return self._policy_watch is not None and self._policy_watch.read()
         except OSError as error:
             log.error("Cannot watch the policy file, so changes may go unnoticed until a reload", error=str(error))
-            changed = True
-        if changed:
-            self._later("policy", SETTLE_S, Want.RELOAD)
+            return True
 
     def _on_mounts(self, mounts: MountWatch) -> None:
         mounts.acknowledge()
-        if "mounts" not in self._pending:
-            loop = asyncio.get_running_loop()
-            self._pending["mounts"] = loop.call_later(MOUNTS_SETTLE_S, self._look_at_mounts, mounts)
+        self._later("mounts", MOUNTS_SETTLE_S, lambda: self._look_at_mounts(mounts))
 
     def _look_at_mounts(self, mounts: MountWatch) -> None:
-        del self._pending["mounts"]
-        is_mounted = resctrl_at(mounts.table(), self._resctrl_root) is not None
+        table = mounts.table()
+        is_mounted = resctrl_at(table, self._resctrl_root) is not None
         if is_mounted == (self._keeper.node is None):
             self._wants.ask(Want.REOPEN)
+        hierarchy = mount_line(table, self._hierarchy_mount)
+        if hierarchy != self._hierarchy_line:
+            self._hierarchy_line = hierarchy
+            self._wants.ask(Want.PASS)
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -233,12 +251,12 @@ class Daemon:
         loop = asyncio.get_running_loop()
         loop.call_later(interval_s, due)
 
-    def _later(self, what: str, delay_s: float, *wants: Want) -> None:
-        """Asks after a while, unless that is on its way already."""
+    def _later(self, what: str, delay_s: float, then: Callable[[], None]) -> None:
+        """Calls ``then`` after a while, unless that is on its way already."""
 
         def due() -> None:
             del self._pending[what]
-            self._wants.ask(*wants)
+            then()
 
         if what not in self._pending:
             self._pending[what] = asyncio.get_running_loop().call_later(delay_s, due)

@@ -44,6 +44,8 @@ class FastPath:
         """Workload → class, of those that the log has told of."""
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._lost = 0
+        self._paths: dict[int, str] = {}
+        """Cgroup id → path, of cgroups that were made while we looked: births in them name the id only."""
         self._placed: list[tuple[Outcome, Event, int]] = []
         """What is to be reported yet: what was done, why, and when by the clock of events."""
 
@@ -70,6 +72,7 @@ class FastPath:
         if lost != self._lost:
             log.warning("events lost", lost=lost - self._lost)
             self._lost = lost
+            self._paths.clear()
             if self.placement is not None:
                 self.placement.rules.forget_all()  # removals may be among what was lost
             self._look_at_everything()
@@ -79,11 +82,14 @@ class FastPath:
 
         ``event`` led to it (None: a full pass did it), and ``done_ns`` is when it was done, by the clock of events.
         """
-        for target, threads in outcome.moved:
-            if target is not None:
-                self._log_placed(target, threads, outcome, _cause(event, done_ns))
+        self._report_moved(outcome, _cause(event, done_ns))
         if not outcome.complete and outcome.path:
             self._try_again(outcome, attempt=1)
+
+    def _report_moved(self, outcome: Outcome, cause: Mapping[str, object]) -> None:
+        for target, threads in outcome.moved:
+            if target is not None:
+                self._log_placed(target, threads, outcome, cause)
 
     def _take(self, events: Iterable[Event]) -> None:
         cgroups: dict[str, Event] = {}
@@ -91,6 +97,8 @@ class FastPath:
         for event in events:
             if event.kind in _ENTERED:
                 cgroups.setdefault(event.path, event)
+                if event.cgroup_id:
+                    self._paths[event.cgroup_id] = event.path
             else:
                 self._note(event, cgroups, processes)
         placement = self.placement
@@ -110,21 +118,27 @@ class FastPath:
             case EventKind.CGROUP_REMOVED:
                 cgroups.pop(event.path, None)
                 self._report_placed()  # before it is forgotten
+                self._paths.pop(event.cgroup_id, None)
                 self._forget(event.path)
             case EventKind.CGROUP_RENAMED:
+                self._paths.clear()
                 self._look_at_everything()
 
     def _note_cgroup_of(self, event: Event, cgroups: dict[str, Event]) -> None:
-        if self.placement is not None:
-            node = self.placement.node
-            path = cgroup_of(node.proc, event.tid, node.hierarchy)
-            if path is not None:
-                cgroups.setdefault(path, event)
+        """The task may have died since, perhaps not without children: the cgroup's id names the place all the same."""
+        if self.placement is None:
+            return
+        node = self.placement.node
+        path = self._paths.get(event.cgroup_id) or cgroup_of(node.proc, event.tid, node.hierarchy)
+        if path is None:
+            self._look_at_everything()
+        else:
+            cgroups.setdefault(path, event)
 
     def _attempt(self, place: Callable[[K], Outcome], what: K, event: Event) -> None:
         try:
             outcome = place(what)
-        except ResctrlError as error:
+        except (ResctrlError, OSError) as error:
             self._trouble(error)
             return
         if outcome.moved or not outcome.complete:
@@ -165,9 +179,10 @@ class FastPath:
             return
         try:
             outcome = placement.place(path)
-        except ResctrlError as error:
+        except (ResctrlError, OSError) as error:
             self._trouble(error)
             return
+        self._report_moved(outcome, {})
         if not outcome.complete:
             self._try_again(outcome, attempt + 1)
 

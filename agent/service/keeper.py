@@ -26,8 +26,8 @@ from agent.service.urgency import Urgency
 
 log = structlog.get_logger()
 
-NOT_NOW = (PlanObstructedError, ApplyError, LockTimeoutError, StateError, ResctrlError, MachineError)
-"""Why a good policy may not be put in force, or kept in force, at this moment."""
+NOT_NOW = (PlanObstructedError, ApplyError, LockTimeoutError, StateError, ResctrlError, MachineError, OSError)
+"""Why a good policy may not be put in force, or kept in force, at this moment. OSError: procfs, cgroupfs, the disk."""
 
 STOP = object()
 
@@ -104,24 +104,26 @@ class Keeper:
 
         Raises one of NOT_NOW when trying again may help.
         """
+        plan = None
         try:
-            policy = self.load()
+            policy = await asyncio.to_thread(self.load)  # one of a mebibyte takes a while
             if self._reconciler is not None and policy == self._reconciler.in_force.policy:
                 await self.correct()
-                await self.run_pass()
             else:
-                await self.put_in_force(policy)
+                plan = await self.put_in_force(policy)
         except PolicyRefusedError as error:
             self._refuse("\n".join(as_text(p) for p in error.problems if p.severity is Severity.ERROR))
         except NOT_NOW as error:
             self._refuse(str(error))
             raise
-        else:
-            self.refused = None
-            log.info("policy accepted", policy=str(self._places.policy), **self.counts())
+        self.refused = None
+        try:
+            await self.move_tasks(plan)
+        finally:
+            self.say_accepted()
 
-    async def put_in_force(self, policy: Policy) -> None:
-        """Groups and schemata first, then the tasks, then what is no longer needed goes.
+    async def put_in_force(self, policy: Policy) -> Plan:
+        """Groups, schemata and rules; ``move_tasks`` with the plan that is returned is to follow.
 
         Raises PolicyRefusedError or one of NOT_NOW; then the policy before stays in force.
         """
@@ -140,10 +142,19 @@ class Keeper:
         self._fast_path.use(fresh.placement)
         if former is not None:
             former.close()
+        return plan
+
+    async def move_tasks(self, plan: Plan | None) -> None:
+        """Every task to where it belongs, then what ``plan`` no longer needs goes. Raises one of NOT_NOW."""
         await self.run_pass()
-        if plan.cleanup:
-            async with _locked(node):
-                fresh.finish(plan)
+        reconciler = self._reconciler
+        if reconciler is not None and plan is not None and (plan.cleanup or plan.given_back):
+            async with _locked(reconciler.node):
+                reconciler.finish(plan)
+
+    def say_accepted(self) -> None:
+        """The policy file, as it was read last, is in force."""
+        log.info("policy accepted", policy=str(self._places.policy), **self.counts())
 
     async def correct(self) -> None:
         """Puts groups and schemata right where somebody changed them, and says what was. Raises one of NOT_NOW."""

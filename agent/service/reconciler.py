@@ -72,6 +72,7 @@ class Reconciler:
 
         Raises PlanObstructedError, ApplyError; then the machine is as it was.
         """
+        ledger.settle(node.resctrl)
         observed = observe(node.resctrl, ledger)
         plan = make_plan(in_force.desired, observed, node.machine, {})
         applied = prepare(plan, node.resctrl, ledger)
@@ -87,6 +88,7 @@ class Reconciler:
     def finish(self, plan: Plan) -> None:
         """Removes what no class needs any more, once tasks are where they belong; the caller holds the lock."""
         clean_up(plan, self.node.resctrl, self.ledger)
+        self.placement.managed -= {removal.group for removal in plan.cleanup}
 
     def full_pass(self, report: PassReport) -> Iterator[None]:
         """Looks over every task and places what is out of place, yielding now and then.
@@ -96,9 +98,9 @@ class Reconciler:
         yield from survey_steps(self.node, self.in_force.rules, self.placement.managed, report.survey)
         place, leave = self.contention.judge(report.survey.misplaced)
         self.contended = contended(leave)
-        left = {thread.tid for thread in leave}
+        self.placement.leave = frozenset(thread.tid for thread in leave)
         for path in dict.fromkeys(thread.path for thread in place):
-            report.outcomes.append(self.placement.place(path, left))
+            report.outcomes.append(self.placement.place(path))
             yield
 
     def close(self) -> None:

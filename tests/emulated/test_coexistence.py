@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def test_apply_does_what_it_says_or_fails_as_in_youki_3680(tmp_path, emulated, t
     assert "MB:0= 50" in (agent.resctrl / "batch/schemata").read_text()
     assert agent.command("plan", "--exit-code").returncode == 0
     (agent.resctrl / "extra").mkdir()
-    agent.write_policy(policy(tree).replace("latency: {l3: 30-100%}", "latency: {}\n  extra: {}"))
+    agent.write_policy(policy(tree).replace("latency: {l3: 30-100%}", "latency: {}\n  extra: {mb: 50%}"))
     failed = agent.command("apply")
     assert failed.returncode == 1
     assert 'group "extra" exists and the agent did not create it' in failed.stderr
@@ -179,3 +180,42 @@ def test_placing_does_not_wait_for_a_lock_that_somebody_holds(tree, start):
         assert "MB:0= 20" in (agent.resctrl / "batch/schemata").read_text()
         os.close(root)
         until(lambda: "MB:0= 60" in (agent.resctrl / "batch/schemata").read_text(), "the policy follows")
+
+
+def test_threads_leave_though_another_class_has_left_the_policy(tree, start):
+    for name in ("batch", "latency"):
+        tree.make(name)
+    child = tree.start(IDLE_THREADS)
+    with start(policy(tree)) as agent:
+        tree.attach("batch", child.pid)
+        until(in_group(agent, "batch", tree, "batch"), "in batch")
+        lines = policy(tree).splitlines(keepends=True)
+        agent.follow("".join(line for line in lines if "latency" not in line))
+        until(lambda: groups(agent.resctrl) == {"batch"}, "the other group has gone")
+        tree.leave(child.pid)
+        until(lambda: child.pid in agent.tasks(""), "the process is in the root group")
+        assert not agent.log("partial")
+
+
+def test_what_the_agent_gave_back_is_none_of_its_business_any_more(tree, start):
+    with start(policy(tree).replace("default: true", "default: true, l3: 50-100%"), "--audit-interval", "0.2") as agent:
+        assert "L3:0=7c0" in (agent.resctrl / "schemata").read_text()
+        agent.follow("".join(line for line in policy(tree).splitlines(keepends=True) if "system" not in line))
+        until(lambda: "L3:0=7ff" in (agent.resctrl / "schemata").read_text(), "the root group has everything again")
+        (agent.resctrl / "schemata").write_text("L3:0=ff\n")
+        (agent.resctrl / "batch/schemata").write_text("L3:0=1\n")
+        agent.wait_for("drift corrected")
+        assert "L3:0=0ff" in (agent.resctrl / "schemata").read_text()
+
+
+def test_losing_the_state_directory_costs_nothing_but_the_right_to_remove(tmp_path, tree, start):
+    tree.make("batch")
+    with start(policy(tree)):
+        pass
+    shutil.rmtree(tmp_path / "state")
+    with start(policy(tree)) as agent:
+        child = tree.start(IDLE_THREADS)
+        tree.attach("batch", child.pid)
+        until(in_group(agent, "batch", tree, "batch"), "in batch")
+    assert agent.command("release").returncode == 0
+    assert {"batch", "latency"} <= groups(agent.resctrl)

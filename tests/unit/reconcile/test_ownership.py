@@ -73,7 +73,7 @@ def test_of_a_group_of_its_own_nothing_is_kept(ledger):
 
 def test_what_was_put_back_is_forgotten(ledger):
     ledger.note_found("", {"L3": {0: 0x7FF}})
-    ledger.forget_found()
+    ledger.forget_found({""})
     assert reopened(ledger).found == {}
 
 
@@ -85,7 +85,7 @@ def test_a_damaged_memory_is_an_empty_one(ledger, content):
 
 
 def test_nothing_is_written_until_there_is_something_to_remember(ledger):
-    ledger.forget_found()
+    ledger.forget_found({""})
     ledger.grant({}, frozenset())
     assert not ledger.path.exists()
 

@@ -227,3 +227,16 @@ def test_the_root_group_gets_back_what_it_had_when_its_class_leaves_the_policy()
         WriteSchemata("", "L3", domain, 0xF0, FULL) for domain in DOMAINS
     )
     assert plan(desired(wanted("", 0xF0), wanted("a", 0xF)), before_us).actions == ()
+
+
+def test_a_group_that_is_as_its_class_wants_it_is_used_whoever_made_it():
+    have = observed(found(""), found("batch", 0xF, mb=20))
+    assert plan(desired(wanted("batch", 0xF, mb=20)), have).obstacles == ()
+    assert len(plan(desired(wanted("batch", 0xF, mb=30)), have).obstacles) == 1
+
+
+def test_an_exclusive_class_keeps_its_mode_where_hardware_made_something_else_of_its_mask():
+    want = desired(wanted("", 0xFF0), wanted("a", 0x3, mode=Mode.EXCLUSIVE))
+    granted = {("a", "L3", d): (0x3, 0x7) for d in DOMAINS}
+    have = observed(found("", 0xFF0), found("a", 0x7, mode="exclusive"), owned=["a"], granted=granted)
+    assert plan(want, have).actions == ()
