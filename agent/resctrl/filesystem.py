@@ -5,7 +5,6 @@ directory: a group that is removed under us, even one made anew by the same name
 """
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -134,26 +133,6 @@ class Resctrl:
                     raise
         return groups
 
-    def holders(self) -> Mapping[str, tuple[str, ...]]:
-        """Who has a CLOSID and an RMID: each control group, root included, with its monitoring groups."""
-        held = {}
-        for name in ("", *self.groups()):
-            try:
-                with self._reading(name) as directory:
-                    held[name] = _monitoring_groups(directory)
-            except GroupGoneError:
-                if not name:
-                    raise
-        return held
-
-    def closids_in_use(self) -> int:
-        """One for each control group, the root group included."""
-        return 1 + len(self.groups())
-
-    def rmids_in_use(self) -> int:
-        """One for each group of either kind; those in limbo, which the kernel does not show, are not counted."""
-        return sum(1 + len(monitoring) for monitoring in self.holders().values())
-
     def tasks(self, name: str) -> list[int]:
         """The ids of the group's threads, its monitoring groups' included, in the kernel's order."""
         with self._reading(name) as directory:
@@ -226,11 +205,7 @@ class Resctrl:
 
         Raises LockTimeoutError, naming who has it, after ``timeout_s`` seconds; 0 tries once.
         """
-        return lock.flocked(self._root, str(self.root), fcntl.LOCK_EX, timeout_s)
-
-    def lock_shared(self, timeout_s: float) -> AbstractContextManager[None]:
-        """The documented shared lock, for whoever wants to read what nobody changes meanwhile."""
-        return lock.flocked(self._root, str(self.root), fcntl.LOCK_SH, timeout_s)
+        return lock.flocked(self._root, str(self.root), timeout_s)
 
     def try_claim(self) -> None:
         """Become the one agent of this mount until ``close``. Raises AlreadyRunningError where another one is."""

@@ -21,14 +21,14 @@ LONGEST_PAUSE_S = 0.02
 
 
 @contextmanager
-def flocked(root: int, path: str, operation: int, timeout_s: float) -> Iterator[None]:
-    """Hold ``LOCK_EX`` or ``LOCK_SH`` on the root directory, whose ``path`` is for messages.
+def flocked(root: int, path: str, timeout_s: float) -> Iterator[None]:
+    """Hold the exclusive lock on the root directory, whose ``path`` is for messages.
 
     Raises LockTimeoutError when somebody else still has it after ``timeout_s``; 0 tries once.
     """
     directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=root)
     try:
-        if not _acquire(directory, operation, timeout_s):
+        if not _acquire(directory, fcntl.LOCK_EX, timeout_s):
             raise LockTimeoutError(
                 f"{path}: locked for more than {timeout_s:g} s by {_holder(directory)}, which uses flock to keep "
                 "others from changing resctrl; nothing was changed here. Try again, or stop that program"

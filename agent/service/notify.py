@@ -36,10 +36,6 @@ class Notifier:
         """A reload begins. ``ready`` must follow, whatever comes of it."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
-    def status(self, text: str) -> None:
-        """What ``systemctl status`` shows."""
-        self._send(f"STATUS={_one_line(text)}")
-
     def stopping(self) -> None:
         """The service is on its way out."""
         self._send("STOPPING=1")

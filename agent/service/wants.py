@@ -32,10 +32,6 @@ class Wants:
         self._asked.update(wants)
         self._some.set()
 
-    def asked(self, want: Want) -> bool:
-        """Whether something is wanted and not yet taken."""
-        return want in self._asked
-
     async def take(self) -> Want:
         """The first of what is wanted, waiting for something to be."""
         await self._some.wait()

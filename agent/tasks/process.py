@@ -58,14 +58,13 @@ def cgroup_of(proc: Path, tid: int, hierarchy: Hierarchy) -> str | None:
     return hierarchy.path_in_mount(path) if len(os.fsencode(path)) < _CUT_LENGTH else None
 
 
-def pids(proc: Path) -> list[int]:
-    """Every process, kernel threads among them."""
-    return _numbers(f"{proc}")
-
-
 def threads_of(proc: Path, pid: int) -> list[int]:
     """The threads of the process; empty when it is gone."""
-    return _numbers(f"{proc}/{pid}/task")
+    try:
+        names = os.listdir(f"{proc}/{pid}/task")  # noqa: PTH208  a Path for each of thousands would be thrown away
+        return [int(name) for name in names if name.isdigit()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def process_of(proc: Path, tid: int) -> int | None:
@@ -130,14 +129,6 @@ def _read(path: str) -> str | None:
         raise
     finally:
         os.close(descriptor)
-
-
-def _numbers(directory: str) -> list[int]:
-    try:
-        names = os.listdir(directory)  # noqa: PTH208  a Path for each of thousands would be thrown away
-        return [int(name) for name in names if name.isdigit()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 def _status_field(status: str, name: str) -> str:

@@ -94,7 +94,6 @@ def test_running_out_of_closids_names_who_has_them(emulate: Emulate, kernel: str
     names = [f"leaked-{number}" for number in range(1, closids)]
     for name in names:
         resctrl.create(name)
-    assert (resctrl.closids_in_use(), resctrl.rmids_in_use()) == (closids, closids)
     with pytest.raises(OutOfClosidsError) as refused:
         resctrl.create("batch")
     assert all(name in str(refused.value) for name in names)

@@ -71,15 +71,6 @@ def test_reads_all_threads_in_the_kernels_order(root: Path, resctrl: Resctrl) ->
     assert resctrl.tasks("") == []
 
 
-def test_counts_who_holds_closids_and_rmids(root: Path, resctrl: Resctrl) -> None:
-    """Field reports 16 and 17: by name, and other programs' groups too."""
-    (root / "pqos").mkdir()
-    make_monitoring_group(root, "batch", "pod1")
-    make_monitoring_group(root, ".", "mine")
-    assert resctrl.holders() == {"": ("mine",), "batch": ("pod1",), "pqos": ()}
-    assert (resctrl.closids_in_use(), resctrl.rmids_in_use()) == (3, 5)
-
-
 @pytest.mark.parametrize(
     "use",
     [

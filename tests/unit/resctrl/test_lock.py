@@ -55,17 +55,6 @@ def test_the_lock_keeps_everybody_else_out_until_it_is_given_back(root: Path, re
             pass
 
 
-def test_the_shared_lock_is_for_readers_among_themselves(root: Path, resctrl: Resctrl) -> None:
-    with (
-        Resctrl(root, emulated=False) as other,
-        resctrl.lock_shared(0),
-        other.lock_shared(0),
-        pytest.raises(LockTimeoutError),
-        other.lock(0),
-    ):
-        pytest.fail("a writer among readers")
-
-
 def test_waiting_for_the_lock_ends_and_names_who_has_it(root: Path, resctrl: Resctrl) -> None:
     with locked_by_another_program(root) as program, pytest.raises(LockTimeoutError) as timeout, resctrl.lock(0.01):
         pytest.fail("both have it")

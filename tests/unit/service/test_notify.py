@@ -44,8 +44,8 @@ def test_the_other_states_are_single_assignments(manager: socket.socket, method:
 
 
 def test_a_status_of_several_lines_cannot_smuggle_in_an_assignment(manager: socket.socket) -> None:
-    Notifier(manager.getsockname()).status("policy.yaml:1:1: error\nREADY=1")
-    assert assignments(manager) == ["STATUS=policy.yaml:1:1: error READY=1"]
+    Notifier(manager.getsockname()).ready("policy.yaml:1:1: error\nSTOPPING=1")
+    assert assignments(manager) == ["READY=1", "STATUS=policy.yaml:1:1: error STOPPING=1"]
 
 
 def test_an_abstract_socket_is_reached() -> None:

@@ -7,7 +7,6 @@ from agent.tasks.process import (
     Program,
     cgroup_of,
     has_resctrl_groups,
-    pids,
     process_of,
     read_program,
     resctrl_groups,
@@ -120,10 +119,9 @@ def test_whether_the_kernel_tells_resctrl_groups_is_probed(proc):
     assert has_resctrl_groups(proc)
 
 
-def test_only_numbers_are_processes_and_threads(proc):
-    for name in ("1", "42", "self", "sys", "42/task/42", "42/task/43"):
+def test_only_numbers_are_threads(proc):
+    for name in ("42/task/42", "42/task/43", "42/task/other"):
         (proc / name).mkdir(parents=True)
-    assert sorted(pids(proc)) == [1, 42]
     assert sorted(threads_of(proc, 42)) == [42, 43]
 
 
