@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.resctrl import schemata
 from agent.resctrl.errors import NotResctrlError
 from agent.resctrl.machine import Machine, read_machine
+from agent.resctrl.mount import SeveralResctrlError
 from agent.resctrl.schemata import Schemata
 from agent.service.places import Places, mounted_resctrl
 
@@ -20,9 +21,14 @@ class Described:
 
 
 def machine_here(places: Places) -> Described | None:
-    """This machine; None where resctrl is not mounted. Raises NotResctrlError where it is not at the place named."""
+    """This machine; None where resctrl is not mounted.
+
+    Raises NotResctrlError where it is not at the place named, or where several are there and none is named.
+    """
     try:
         mounted = mounted_resctrl(places)
+    except SeveralResctrlError:
+        raise
     except NotResctrlError:
         if places.resctrl is not None:
             raise

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from agent.resctrl.errors import NotResctrlError
+
 FSTYPE = "resctrl"
 EMULATED_FSTYPE = "fuse.resctrl"
 FSTYPES = (FSTYPE, EMULATED_FSTYPE)
@@ -38,6 +40,10 @@ class MountFailure(Enum):
     OTHER = "other"
 
 
+class SeveralResctrlError(NotResctrlError):
+    """Which of several emulated filesystems is meant, nobody has said."""
+
+
 class MountError(Exception):
     """Resctrl could not be mounted: ``reason`` for the program, the message with what to do for people."""
 
@@ -49,17 +55,22 @@ class MountError(Exception):
 def find_resctrl(mountinfo: str) -> MountPoint | None:
     """The resctrl filesystem among the mounts of a ``/proc/PID/mountinfo``, the kernel's rather than an emulated one.
 
-    A bind mount of a single group is not it.
+    A bind mount of a single group is not it. Raises SeveralResctrlError where there are several emulated ones alone.
     """
-    found = {m.fstype: m for m in reversed(list(_mounts(mountinfo))) if m.root == "/"}
-    mount = found.get(FSTYPE) or found.get(EMULATED_FSTYPE)
-    return MountPoint(mount.path, mount.options & OPTIONS, mount.fstype) if mount else None
+    kernels = _whole(mountinfo, FSTYPE)
+    emulated = _whole(mountinfo, EMULATED_FSTYPE)
+    if not kernels and len(emulated) > 1:
+        places = ", ".join(str(mount.path) for mount in emulated)
+        raise SeveralResctrlError(
+            f"resctrl is not mounted, and {len(emulated)} emulated ones are, at {places}: name one with --resctrl"
+        )
+    return next((_mount_point(mount) for mount in (*kernels, *emulated)), None)
 
 
 def resctrl_at(mountinfo: str, path: Path) -> MountPoint | None:
     """The resctrl filesystem mounted exactly at ``path``, which is absolute and has no symbolic links in it."""
     found = next((m for m in reversed(list(_mounts(mountinfo))) if m.path == path), None)
-    return MountPoint(path, found.options & OPTIONS, found.fstype) if found and found.fstype in FSTYPES else None
+    return _mount_point(found) if found and found.fstype in FSTYPES else None
 
 
 def supported(filesystems: str) -> bool:
@@ -96,10 +107,24 @@ def mount_resctrl(path: Path, cdp: frozenset[str], *, mba_mbps: bool) -> None:
 @dataclass(frozen=True, slots=True)
 class _Mount:
     number: str
+    device: str
     root: str
     path: Path
     fstype: str
     options: frozenset[str]
+
+
+def _whole(mountinfo: str, fstype: str) -> list[_Mount]:
+    """The filesystems of a type, each where it was mounted first."""
+    whole = (m for m in _mounts(mountinfo) if m.fstype == fstype and m.root == "/")
+    by_device: dict[str, _Mount] = {}
+    for mount in whole:
+        by_device.setdefault(mount.device, mount)
+    return list(by_device.values())
+
+
+def _mount_point(mount: _Mount) -> MountPoint:
+    return MountPoint(mount.path, mount.options & OPTIONS, mount.fstype)
 
 
 def _mounts(mountinfo: str) -> Iterator[_Mount]:
@@ -109,7 +134,7 @@ def _mounts(mountinfo: str) -> Iterator[_Mount]:
         fields, last = before.split(" "), after.split(" ")
         if separator and len(fields) >= 6 and len(last) >= 3:
             path = Path(_unescaped(fields[4]))
-            yield _Mount(fields[0], fields[3], path, last[0], frozenset(last[2].split(",")))
+            yield _Mount(fields[0], fields[2], fields[3], path, last[0], frozenset(last[2].split(",")))
 
 
 def _unescaped(field: str) -> str:
@@ -163,12 +188,12 @@ def _unsupported(path: Path, options: list[str]) -> str:
 
 def _busy(path: Path, options: list[str]) -> str:
     asked = f" with {','.join(options)}" if options else ""
-    mounted = find_resctrl(Path("/proc/self/mountinfo").read_text())
-    if mounted is None:
+    mounted = _whole(Path("/proc/self/mountinfo").read_text(), FSTYPE)
+    if not mounted:
         where = "it is mounted already, in another mount namespace or by another name"
     else:
-        having = ",".join(sorted(mounted.options)) or "no options"
-        where = f"it is mounted already at {mounted.path} with {having}"
+        having = ",".join(sorted(mounted[0].options & OPTIONS)) or "no options"
+        where = f"it is mounted already at {mounted[0].path} with {having}"
     return (
         f"cannot mount resctrl at {path}{asked}: {where}. To change the options unmount it first, "
         "which removes every group and limit"

@@ -64,7 +64,7 @@ def open_node(places: Places) -> Node:
 
 
 def mounted_resctrl(places: Places) -> MountPoint:
-    """The resctrl that was named, or the one there is. Raises NotResctrlError where there is none."""
+    """The resctrl that was named, or the one there is. Raises NotResctrlError where there is none, or more than one."""
     mountinfo = (places.proc / "self/mountinfo").read_text()
     found = resctrl_at(mountinfo, places.resctrl.resolve()) if places.resctrl else find_resctrl(mountinfo)
     if found is None:

@@ -9,6 +9,7 @@ from agent.resctrl.mount import (
     MountError,
     MountFailure,
     MountPoint,
+    SeveralResctrlError,
     _mount_error,
     _options,
     find_resctrl,
@@ -47,6 +48,17 @@ OTHERS = "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n26 25 0:5 / /proc rw - proc proc 
 )
 def test_finds_resctrl_and_its_options(mountinfo: str, found: MountPoint | None) -> None:
     assert find_resctrl(mountinfo) == found
+
+
+def test_which_of_several_emulated_ones_is_meant_has_to_be_said() -> None:
+    with pytest.raises(SeveralResctrlError, match="at /tmp/my resctrl, /run/other: name one with --resctrl"):
+        find_resctrl(EMULATED + ANOTHER)
+    assert find_resctrl(EMULATED + KERNEL + ANOTHER) == find_resctrl(KERNEL)
+
+
+def test_one_that_is_mounted_at_two_places_is_one() -> None:
+    again = EMULATED.replace("/tmp/my\\040resctrl", "/srv/again")
+    assert find_resctrl(EMULATED + again) == find_resctrl(EMULATED)
 
 
 def test_finds_the_one_at_a_place() -> None:
