@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 
 from agent.emulator.bpf_membership import BpfMembership
 from agent.emulator.errors import EmulatorError, RefusedError
@@ -34,7 +35,7 @@ def emulate(
         serve(
             Kernel(mounted, membership, ProcThreads()),
             place,
-            lambda: _tell_ready(tell, f"emulated resctrl ({machine.name}, Linux {rules.version} rules) at {place}"),
+            lambda: _tell_ready(tell, machine, rules, place),
         )
 
 
@@ -61,6 +62,7 @@ def _membership() -> BpfMembership:
         raise EmulatorError(f"eBPF is needed to follow which group new threads inherit: {error}") from error
 
 
-def _tell_ready(tell: Callable[[str], None], text: str) -> None:
-    tell(text)
+def _tell_ready(tell: Callable[[str], None], machine: Machine, rules: KernelRules, place: Path) -> None:
+    tell(f"emulated resctrl ({machine.name}, Linux {rules.version} rules) at {place}")
+    tell(f"in another terminal: resctrl-agent --resctrl {quote(str(place))} --policy FILE plan")
     sys.stdout.flush()

@@ -61,6 +61,7 @@ def failing_with(code: int) -> Iterator[None]:
 def test_it_says_when_the_mount_answers_and_what_it_is(place: Path) -> None:
     with Emulator(place, "--machine", "epyc-2s", "--kernel", "7.2") as emulator:
         assert emulator.said == f"emulated resctrl (epyc-2s, Linux 7.2 rules) at {place}\n"
+        assert emulator.next_line() == f"in another terminal: resctrl-agent --resctrl {place} --policy FILE plan\n"
         assert "L3:0=ffff;" in (place / "schemata").read_text()
 
 

@@ -1,6 +1,7 @@
 """What `make run` and `make demo` leave behind: nothing."""
 
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,8 @@ class Run:
 
     process: subprocess.Popen[str]
     place: Path
+    command: str
+    """What it says to enter in another terminal."""
 
     def left(self) -> list[str]:
         """Mounts and processes of this run that are there now."""
@@ -40,8 +43,9 @@ def run() -> Iterator[Run]:
     command = [sys.executable, "tests/trial/run.py", "config/policy.yaml"]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         (mounted_at,) = re.findall(r"mounted at (\S+)/resctrl ", read_until(process.stdout, "It is mounted at"))
+        said = read_until(process.stdout, "In another terminal: ")
         read_until(process.stderr, '"started"')
-        run = Run(process, Path(mounted_at))
+        run = Run(process, Path(mounted_at), said.partition(": ")[2])
         yield run
         process.kill()
     wait_until(lambda: run.left() == [])
@@ -76,10 +80,18 @@ def test_make_run_works_on_an_emulated_machine(run: Run) -> None:
     assert any("fuse" in line for line in run.left())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_make_run_undoes_everything_when_it_is_interrupted(run: Run, number: signal.Signals) -> None:
+def test_make_run_says_the_whole_line_that_asks_this_agent(run: Run) -> None:
+    line = shlex.split(run.command)
+    status = subprocess.run(line, cwd="/", capture_output=True, text=True, check=True).stdout
+    assert status.startswith(f"resctrl at {run.place}/resctrl, EMULATED")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1)]
+)
+def test_make_run_undoes_everything_when_it_is_interrupted(run: Run, number: signal.Signals, status: int) -> None:
     run.process.send_signal(number)
-    assert run.process.wait(20) == 128 + number
+    assert run.process.wait(20) == status
     assert run.left() == []
     assert not run.place.exists()
 

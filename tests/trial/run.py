@@ -1,6 +1,8 @@
 """``make run``: the agent in the foreground on a policy of the checkout, until Ctrl-C."""
 
 import os
+import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -8,13 +10,22 @@ from trial import AGENT, agent, end_in_order, trial
 
 
 def main() -> int:
-    """The agent's exit status."""
+    """The agent's exit status; 0 after Ctrl-C."""
     policy = Path(sys.argv[1])
     end_in_order()
+    try:
+        return _run(policy)
+    except SystemExit as ended:
+        if ended.code == 128 + signal.SIGINT:
+            return 0  # the usual end, which make shall not call an error
+        raise
+
+
+def _run(policy: Path) -> int:
     with trial() as here:
-        command = ("run", "--policy", str(policy), *_trusting(policy), *here.arguments)
-        print(f"In another terminal: {AGENT} --policy {policy} status", flush=True)
-        with agent(*command) as running:
+        places = ("--policy", str(policy.resolve()), *_trusting(policy), *here.arguments)
+        print(f"In another terminal: {shlex.join([str(AGENT), *places, 'status'])}", flush=True)
+        with agent("run", *places) as running:
             return running.wait()
 
 
