@@ -67,7 +67,7 @@ static inline u32 tid(void *task)
 	return id;
 }
 
-static inline int send_with_path(u16 kind, void *cgroup, void *path, void *task, u16 whole)
+static inline int send_with_path(u32 kind, void *cgroup, void *path, void *task)
 {
 	struct record *record;
 	int zero = 0;
@@ -82,7 +82,6 @@ static inline int send_with_path(u16 kind, void *cgroup, void *path, void *task,
 	record->header.cgroup_id = cgroup_id(cgroup);
 	record->header.tid = task ? tid(task) : 0;
 	record->header.kind = kind;
-	record->header.whole = whole;
 	length = bpf_probe_read_kernel_str(record->path, PATH_BYTES, path);
 	if (length < 0)
 		length = 0;
@@ -91,7 +90,7 @@ static inline int send_with_path(u16 kind, void *cgroup, void *path, void *task,
 	return 0;
 }
 
-static inline int send_of_task(u16 kind, void *task)
+static inline int send_of_task(u32 kind, void *task)
 {
 	struct header header = {
 		.time_ns = bpf_ktime_get_ns(),
@@ -106,29 +105,29 @@ static inline int send_of_task(u16 kind, void *task)
 
 RAW_TRACEPOINT_PROBE(cgroup_mkdir)
 {
-	return send_with_path(CGROUP_MADE, (void *)ctx->args[0], (void *)ctx->args[1], 0, 0);
+	return send_with_path(CGROUP_MADE, (void *)ctx->args[0], (void *)ctx->args[1], 0);
 }
 
 RAW_TRACEPOINT_PROBE(cgroup_rmdir)
 {
-	return send_with_path(CGROUP_REMOVED, (void *)ctx->args[0], (void *)ctx->args[1], 0, 0);
+	return send_with_path(CGROUP_REMOVED, (void *)ctx->args[0], (void *)ctx->args[1], 0);
 }
 
 RAW_TRACEPOINT_PROBE(cgroup_attach_task)
 {
-	return send_with_path(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2], !!ctx->args[3]);
+	return send_with_path(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2]);
 }
 
 #if HIERARCHY_ID != 0
 RAW_TRACEPOINT_PROBE(cgroup_rename)
 {
-	return send_with_path(CGROUP_RENAMED, (void *)ctx->args[0], (void *)ctx->args[1], 0, 0);
+	return send_with_path(CGROUP_RENAMED, (void *)ctx->args[0], (void *)ctx->args[1], 0);
 }
 
 /* The kernel itself moves tasks out of a v1 cpuset that has lost its last CPU. */
 RAW_TRACEPOINT_PROBE(cgroup_transfer_tasks)
 {
-	return send_with_path(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2], !!ctx->args[3]);
+	return send_with_path(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2]);
 }
 #endif
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What tasks.bpf.c does, for kernels without BTF: the fields are those that tracefs describes, which are fewer. It cannot
- * tell which cgroup a task was cloned into or is in, whether one thread or its whole process was attached, nor that a
- * fork raced with a move.
+ * tell which cgroup a task was cloned into or is in, nor that a fork raced with a move.
  */
 #include <agent/record.h>
 
@@ -23,7 +22,7 @@ static inline void send(void *record, u64 size)
 		__sync_fetch_and_add(lost, 1);
 }
 
-static inline int send_with_path(u16 kind, u64 cgroup_id, void *path, u32 tid, u16 whole)
+static inline int send_with_path(u32 kind, u64 cgroup_id, void *path, u32 tid)
 {
 	struct record *record;
 	int zero = 0;
@@ -36,7 +35,6 @@ static inline int send_with_path(u16 kind, u64 cgroup_id, void *path, u32 tid, u
 	record->header.cgroup_id = cgroup_id;
 	record->header.tid = tid;
 	record->header.kind = kind;
-	record->header.whole = whole;
 	length = bpf_probe_read_kernel_str(record->path, PATH_BYTES, path);
 	if (length < 0)
 		length = 0;
@@ -45,7 +43,7 @@ static inline int send_with_path(u16 kind, u64 cgroup_id, void *path, u32 tid, u
 	return 0;
 }
 
-static inline int send_of_task(u16 kind, u32 tid)
+static inline int send_of_task(u32 kind, u32 tid)
 {
 	struct header header = {
 		.time_ns = bpf_ktime_get_ns(),
@@ -64,21 +62,21 @@ TRACEPOINT_PROBE(cgroup, cgroup_mkdir)
 {
 	if (args->root != HIERARCHY_ID)
 		return 0;
-	return send_with_path(CGROUP_MADE, args->id, TEXT(path), 0, 0);
+	return send_with_path(CGROUP_MADE, args->id, TEXT(path), 0);
 }
 
 TRACEPOINT_PROBE(cgroup, cgroup_rmdir)
 {
 	if (args->root != HIERARCHY_ID)
 		return 0;
-	return send_with_path(CGROUP_REMOVED, args->id, TEXT(path), 0, 0);
+	return send_with_path(CGROUP_REMOVED, args->id, TEXT(path), 0);
 }
 
 TRACEPOINT_PROBE(cgroup, cgroup_attach_task)
 {
 	if (args->dst_root != HIERARCHY_ID)
 		return 0;
-	return send_with_path(ATTACHED, args->dst_id, TEXT(dst_path), args->pid, 1);
+	return send_with_path(ATTACHED, args->dst_id, TEXT(dst_path), args->pid);
 }
 
 #if HIERARCHY_ID == 0
@@ -94,7 +92,7 @@ TRACEPOINT_PROBE(cgroup, cgroup_rename)
 {
 	if (args->root != HIERARCHY_ID)
 		return 0;
-	return send_with_path(CGROUP_RENAMED, args->id, TEXT(path), 0, 0);
+	return send_with_path(CGROUP_RENAMED, args->id, TEXT(path), 0);
 }
 
 /* The kernel itself moves tasks out of a v1 cpuset that has lost its last CPU. */
@@ -102,7 +100,7 @@ TRACEPOINT_PROBE(cgroup, cgroup_transfer_tasks)
 {
 	if (args->dst_root != HIERARCHY_ID)
 		return 0;
-	return send_with_path(ATTACHED, args->dst_id, TEXT(dst_path), args->pid, 1);
+	return send_with_path(ATTACHED, args->dst_id, TEXT(dst_path), args->pid);
 }
 #endif
 

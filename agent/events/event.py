@@ -29,19 +29,13 @@ class Event(NamedTuple):
     cgroup_id: int = 0
     """The inode of the cgroup's directory. 0: not known, look at /proc/TID/cgroup."""
     tid: int = 0
-    """The thread, by its id in the initial pid namespace; the process where ``whole``. 0: the event is of no task."""
-    whole: bool = False
-    """The whole process moved, not the one thread. Also set where the source cannot tell."""
+    """The thread, by its id in the initial pid namespace; the process where that moved as a whole. 0: of no task."""
     path: str = ""
     """Of the cgroup, from the hierarchy's root, beginning with "/". Empty for events that only know the task."""
 
 
 class EventSource(Protocol):
     """Where events come from: the kernel (``kernel.py``) or, where that cannot be, inotify (``scan.py``)."""
-
-    @property
-    def sees_fork_races(self) -> bool:
-        """Whether FORK_RACED is told; if not, only reading a cgroup's threads again finds such children."""
 
     def fileno(self) -> int:
         """Readable while events wait."""

@@ -23,9 +23,8 @@ _RING_PAGES = 256
 class KernelEvents:
     """The events of one cgroup hierarchy, from now on. Needs no capability once it is open."""
 
-    def __init__(self, program: LoadedProgram, *, sees_fork_races: bool) -> None:
+    def __init__(self, program: LoadedProgram) -> None:
         """Takes ``program`` over. Raises BpfUnavailableError."""
-        self.sees_fork_races = sees_fork_races
         self._program = program
         self._records: list[bytes] = []
         self._cut_short = 0
@@ -46,14 +45,12 @@ class KernelEvents:
         offsets = _offsets()
         if offsets is None:
             return cls.open_without_btf(hierarchy_id, ring_pages=ring_pages)
-        program = _load("bpf/tasks.bpf.c", hierarchy_id, ring_pages, offsets)
-        return cls(program, sees_fork_races="TASK_CLOSID" in offsets)
+        return cls(_load("bpf/tasks.bpf.c", hierarchy_id, ring_pages, offsets))
 
     @classmethod
     def open_without_btf(cls, hierarchy_id: int, *, ring_pages: int = _RING_PAGES) -> Self:
         """The same with what tracefs, which must be mounted, says of the kernel's tracepoints."""
-        program = _load("bpf/tasks_tracepoints.bpf.c", hierarchy_id, ring_pages, {})
-        return cls(program, sees_fork_races=False)
+        return cls(_load("bpf/tasks_tracepoints.bpf.c", hierarchy_id, ring_pages, {}))
 
     def fileno(self) -> int:
         """Readable while events wait."""
@@ -83,7 +80,7 @@ class KernelEvents:
         self._map.close()
 
 
-_HEADER = struct.Struct("=QQIHH")
+_HEADER = struct.Struct("=QQII")
 _LOST = 0
 _WATCH_EXECS = 1
 _KINDS = {kind.value: kind for kind in EventKind}
@@ -99,12 +96,12 @@ _WITH_PATH = {EventKind.CGROUP_MADE, EventKind.CGROUP_REMOVED, EventKind.CGROUP_
 
 def _event(record: bytes) -> Event | None:
     """None for a path that may be cut short: it would name another cgroup."""
-    time_ns, cgroup_id, tid, number, whole = _HEADER.unpack_from(record)
+    time_ns, cgroup_id, tid, number = _HEADER.unpack_from(record)
     kind = _KINDS[number]
     path = record[_HEADER.size : -1]
     if kind in _WITH_PATH and len(path) in {0, _CUT_LENGTH}:
         return None
-    return Event(kind, time_ns, cgroup_id, tid, bool(whole), path.decode(*_PATHS))
+    return Event(kind, time_ns, cgroup_id, tid, path.decode(*_PATHS))
 
 
 def _ring(program: LoadedProgram, records: list[bytes]) -> RingBuffer:

@@ -21,8 +21,6 @@ _MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.
 class CgroupScan:
     """Watches every directory of a cgroup hierarchy. An EventSource."""
 
-    sees_fork_races = False
-
     def __init__(self, root: Path) -> None:
         """``root`` is where the hierarchy is mounted. Raises OSError when that cannot be watched at all."""
         self._root = root

@@ -189,9 +189,9 @@ def test_cgroups_that_come_and_go_are_told_with_path_and_inode(opened: Open, ver
     (told.tree / "a/b").rmdir()
     path = told.tree.path
     assert without_time(told.read()) == [
-        (EventKind.CGROUP_MADE, outer, 0, False, f"{path}/a"),
-        (EventKind.CGROUP_MADE, inner, 0, False, f"{path}/a/b"),
-        (EventKind.CGROUP_REMOVED, inner, 0, False, f"{path}/a/b"),
+        (EventKind.CGROUP_MADE, outer, 0, f"{path}/a"),
+        (EventKind.CGROUP_MADE, inner, 0, f"{path}/a/b"),
+        (EventKind.CGROUP_REMOVED, inner, 0, f"{path}/a/b"),
     ]
 
 
@@ -205,13 +205,11 @@ def test_events_carry_the_monotonic_clock(opened: Open, v2: Tree):
 
 
 @pytest.mark.parametrize("version", ["v2", "v1"])
-def test_a_process_that_is_moved_is_told_as_a_whole(opened: Open, sleeper, version: str, request):
+def test_a_process_that_is_moved_is_told_by_its_id(opened: Open, sleeper, version: str, request):
     told = opened(request.getfixturevalue(version))
     inode = told.tree.make("a")
     (told.tree / "a/cgroup.procs").write_text(str(sleeper.pid))
-    assert without_time(told.of_task(sleeper.pid)) == [
-        (EventKind.ATTACHED, inode, sleeper.pid, True, f"{told.tree.path}/a")
-    ]
+    assert without_time(told.of_task(sleeper.pid)) == [(EventKind.ATTACHED, inode, sleeper.pid, f"{told.tree.path}/a")]
 
 
 def test_a_process_moved_by_the_id_of_a_thread_is_told_by_its_own(raw: Open, v2: Tree, thread: int):
@@ -219,7 +217,7 @@ def test_a_process_moved_by_the_id_of_a_thread_is_told_by_its_own(raw: Open, v2:
     told = raw(v2)
     inode = v2.make("a")
     (v2 / "a/cgroup.procs").write_text(str(thread))
-    assert without_time(told.of_task(os.getpid())) == [(EventKind.ATTACHED, inode, os.getpid(), True, f"{v2.path}/a")]
+    assert without_time(told.of_task(os.getpid())) == [(EventKind.ATTACHED, inode, os.getpid(), f"{v2.path}/a")]
 
 
 def test_a_single_thread_moved_within_threaded_cgroups_is_told_alone(raw: Open, v2: Tree, thread: int):
@@ -228,37 +226,28 @@ def test_a_single_thread_moved_within_threaded_cgroups_is_told_alone(raw: Open, 
     (v2 / "t/cgroup.type").write_text("threaded")
     (v2 / "cgroup.procs").write_text(str(os.getpid()))
     (v2 / "t/cgroup.threads").write_text(str(thread))
-    assert without_time(told.of_task(thread)) == [(EventKind.ATTACHED, inode, thread, False, f"{v2.path}/t")]
+    assert without_time(told.of_task(thread)) == [(EventKind.ATTACHED, inode, thread, f"{v2.path}/t")]
 
 
 def test_a_single_thread_moved_by_the_tasks_file_of_v1_is_told_alone(raw: Open, v1: Tree, thread: int):
     told = raw(v1)
     inode = v1.make("a")
     (v1 / "a/tasks").write_text(str(thread))
-    assert without_time(told.of_task(thread)) == [(EventKind.ATTACHED, inode, thread, False, f"{v1.path}/a")]
-
-
-def test_where_one_thread_cannot_be_told_from_its_process_the_whole_is_said_to_have_moved(
-    tracefs: Open, v1: Tree, thread: int
-):
-    told = tracefs(v1)
-    (v1 / "tasks").write_text(str(thread))
-    (event,) = told.of_task(thread)
-    assert event.whole
+    assert without_time(told.of_task(thread)) == [(EventKind.ATTACHED, inode, thread, f"{v1.path}/a")]
 
 
 def test_a_task_born_in_a_cgroup_is_told_with_that_cgroup(raw: Open, v2: Tree):
     told = raw(v2)
     inode = v2.make("a")
     pid = clone_into(v2 / "a")
-    assert without_time(told.of_task(pid)) == [(EventKind.CLONED_INTO, inode, pid, False, "")]
+    assert without_time(told.of_task(pid)) == [(EventKind.CLONED_INTO, inode, pid, "")]
 
 
 def test_without_btf_the_cgroup_a_task_is_born_in_is_left_to_procfs(tracefs: Open, v2: Tree):
     told = tracefs(v2)
     v2.make("a")
     pid = clone_into(v2 / "a")
-    assert without_time(told.of_task(pid)) == [(EventKind.CLONED_INTO, 0, pid, False, "")]
+    assert without_time(told.of_task(pid)) == [(EventKind.CLONED_INTO, 0, pid, "")]
 
 
 def test_ordinary_forks_threads_and_programs_do_not_wake(opened: Open, v2: Tree):
@@ -279,7 +268,7 @@ def test_a_cgroup_renamed_under_v1_is_told_by_its_new_path(opened: Open, v1: Tre
     told = opened(v1)
     inode = v1.make("a")
     (v1 / "a").rename(v1 / "b")
-    assert without_time(told.read())[1:] == [(EventKind.CGROUP_RENAMED, inode, 0, False, f"{v1.path}/b")]
+    assert without_time(told.read())[1:] == [(EventKind.CGROUP_RENAMED, inode, 0, f"{v1.path}/b")]
 
 
 def test_programs_are_told_only_while_they_are_asked_for(opened: Open, v2: Tree):
@@ -429,11 +418,13 @@ def test_once_open_no_capability_is_needed():
 
 
 OPEN = """
-from agent.events.kernel import KernelEvents
+from agent.events import kernel
 from agent.events.unavailable import BpfUnavailableError
+load, loaded = kernel.load, []
+kernel.load = lambda source, **more: loaded.append(source.name) or load(source, **more)
 try:
-    source = KernelEvents.open(0)
-    print("open", source.sees_fork_races)
+    kernel.KernelEvents.open(0)
+    print("open", *loaded)
 except BpfUnavailableError as error:
     print(error.cause.name, error)
 """
@@ -459,16 +450,17 @@ IN_NAMESPACE = ("unshare", "-m", "sh", "-ec")
 
 def test_a_kernel_without_btf_gets_the_tracepoints_of_tracefs():
     before = f'{HIDE_BTF}; mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"'
-    assert run_python(OPEN, *IN_NAMESPACE, before, "sh") == "open False\n"
+    assert run_python(OPEN, *IN_NAMESPACE, before, "sh") == "open tasks_tracepoints.bpf.c\n"
 
 
 def test_a_kernel_that_keeps_something_elsewhere_gets_the_tracepoints_of_tracefs(
     with_tracefs: None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(kernel._FIELDS, "KERNFS_ID", ("kernfs_node", "renamed_by_a_later_kernel"))
-    source = KernelEvents.open(0)
-    source.close()
-    assert not source.sees_fork_races
+    load, loaded = kernel.load, []
+    monkeypatch.setattr(kernel, "load", lambda source, **more: loaded.append(source.name) or load(source, **more))
+    KernelEvents.open(0).close()
+    assert loaded == ["tasks_tracepoints.bpf.c"]
 
 
 def test_with_neither_btf_nor_tracefs_the_refusal_says_what_to_mount():

@@ -16,8 +16,7 @@ struct header {
 	u64 time_ns;
 	u64 cgroup_id; /* 0: not known to the program */
 	u32 tid;       /* 0: the record is of no task */
-	u16 kind;
-	u16 whole; /* of the task's thread group, not of the one thread */
+	u32 kind;
 };
 
 /* A power of two. The kernel gives its tracepoints no path longer than 1023 bytes; this leaves it room to grow. */

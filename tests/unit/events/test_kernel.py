@@ -8,18 +8,16 @@ from agent.events.event import Event, EventKind
 from agent.events.kernel import _event
 
 
-def record(kind: int, path: bytes = b"", *, tid: int = 0, whole: int = 0) -> bytes:
-    return struct.pack("=QQIHH", 1_000_000_007, 1 << 33, tid, kind, whole) + path
+def record(kind: int, path: bytes = b"", *, tid: int = 0) -> bytes:
+    return struct.pack("=QQII", 1_000_000_007, 1 << 33, tid, kind) + path
 
 
-def test_an_attachment_says_who_went_where_and_whether_as_a_whole():
-    assert _event(record(4, b"/a/b\0", tid=77, whole=1)) == Event(
-        EventKind.ATTACHED, 1_000_000_007, 1 << 33, 77, True, "/a/b"
-    )
+def test_an_attachment_says_who_went_where():
+    assert _event(record(4, b"/a/b\0", tid=77)) == Event(EventKind.ATTACHED, 1_000_000_007, 1 << 33, 77, "/a/b")
 
 
 def test_a_record_of_a_task_alone_has_no_path():
-    assert _event(record(5, tid=77)) == Event(EventKind.CLONED_INTO, 1_000_000_007, 1 << 33, 77, False, "")
+    assert _event(record(5, tid=77)) == Event(EventKind.CLONED_INTO, 1_000_000_007, 1 << 33, 77, "")
 
 
 def test_names_that_are_not_utf8_survive():

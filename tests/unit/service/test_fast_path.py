@@ -47,7 +47,7 @@ class Source:
 
 
 def attached(path, tid=1):
-    return Event(EventKind.ATTACHED, 1000, 7, tid, True, path)
+    return Event(EventKind.ATTACHED, 1000, 7, tid, path)
 
 
 def fast_path(placements):
