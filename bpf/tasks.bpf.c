@@ -5,26 +5,9 @@
  * agent/events/kernel.py compiles this with the offsets of the running kernel's fields (TASK_PID, ...), the hierarchy to
  * follow (HIERARCHY_ID; 0 is cgroup v2) and the size of the ring (RING_PAGES).
  */
-#include <agent/record.h>
-
-BPF_RINGBUF_OUTPUT(events, RING_PAGES);
-BPF_F_TABLE("array", int, u64, words, WORDS, BPF_F_MMAPABLE);
-/* A record with a path is too long for the stack. All that use this run under the kernel's trace_cgroup_path_lock. */
-BPF_PERCPU_ARRAY(scratch, struct record, 1);
+#include <agent/fill.h>
 
 #define READ(to, base, offset) bpf_probe_read_kernel(&(to), sizeof(to), (void *)(base) + (offset))
-
-static inline void send(void *record, u64 size)
-{
-	int index = LOST;
-	u64 *lost;
-
-	if (!events.ringbuf_output(record, size, 0))
-		return;
-	lost = words.lookup(&index);
-	if (lost)
-		__sync_fetch_and_add(lost, 1);
-}
 
 static inline bool followed(void *cgroup)
 {
@@ -67,67 +50,79 @@ static inline u32 tid(void *task)
 	return id;
 }
 
-static inline int send_with_path(u32 kind, void *cgroup, void *path, void *task)
+static inline void send(void *record, u64 size)
 {
-	struct record *record;
-	int zero = 0;
-	int length;
+	int index = LOST;
+	u64 *lost;
 
-	if (!followed(cgroup))
-		return 0;
-	record = scratch.lookup(&zero);
+	if (!events.ringbuf_output(record, size, 0))
+		return;
+	lost = words.lookup(&index);
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
+
+static inline int send_with_path(u32 kind, u64 cgroup_id, void *path, u32 tid)
+{
+	int zero = 0;
+	struct record *record = scratch.lookup(&zero);
+
 	if (!record)
 		return 0;
-	record->header.time_ns = bpf_ktime_get_ns();
-	record->header.cgroup_id = cgroup_id(cgroup);
-	record->header.tid = task ? tid(task) : 0;
-	record->header.kind = kind;
-	length = bpf_probe_read_kernel_str(record->path, PATH_BYTES, path);
-	if (length < 0)
-		length = 0;
-	/* The mask is what every verifier understands. It leaves no path of one that fills the scratch: cut short. */
-	send(record, sizeof(struct header) + (length & (PATH_BYTES - 1)));
+	fill_header(&record->header, kind, cgroup_id, tid);
+	send(record, fill_path(record, path));
 	return 0;
 }
 
-static inline int send_of_task(u32 kind, void *task)
+static inline int send_of_task(u32 kind, u64 cgroup_id, u32 tid)
 {
-	struct header header = {
-		.time_ns = bpf_ktime_get_ns(),
-		.cgroup_id = cgroup_id_of_task(task),
-		.tid = tid(task),
-		.kind = kind,
-	};
+	struct header header;
 
+	fill_header(&header, kind, cgroup_id, tid);
 	send(&header, sizeof(header));
 	return 0;
 }
 
+static inline bool watches_execs(void)
+{
+	int index = WATCH_EXECS;
+	u64 *watched = words.lookup(&index);
+
+	return watched && *watched;
+}
+
+static inline int send_of_cgroup(u32 kind, void *cgroup, void *path, void *task)
+{
+	if (!followed(cgroup))
+		return 0;
+	return send_with_path(kind, cgroup_id(cgroup), path, task ? tid(task) : 0);
+}
+
 RAW_TRACEPOINT_PROBE(cgroup_mkdir)
 {
-	return send_with_path(CGROUP_MADE, (void *)ctx->args[0], (void *)ctx->args[1], 0);
+	return send_of_cgroup(CGROUP_MADE, (void *)ctx->args[0], (void *)ctx->args[1], 0);
 }
 
 RAW_TRACEPOINT_PROBE(cgroup_rmdir)
 {
-	return send_with_path(CGROUP_REMOVED, (void *)ctx->args[0], (void *)ctx->args[1], 0);
+	return send_of_cgroup(CGROUP_REMOVED, (void *)ctx->args[0], (void *)ctx->args[1], 0);
 }
 
 RAW_TRACEPOINT_PROBE(cgroup_attach_task)
 {
-	return send_with_path(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2]);
+	return send_of_cgroup(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2]);
 }
 
 #if HIERARCHY_ID != 0
 RAW_TRACEPOINT_PROBE(cgroup_rename)
 {
-	return send_with_path(CGROUP_RENAMED, (void *)ctx->args[0], (void *)ctx->args[1], 0);
+	return send_of_cgroup(CGROUP_RENAMED, (void *)ctx->args[0], (void *)ctx->args[1], 0);
 }
 
 /* The kernel itself moves tasks out of a v1 cpuset that has lost its last CPU. */
 RAW_TRACEPOINT_PROBE(cgroup_transfer_tasks)
 {
-	return send_with_path(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2]);
+	return send_of_cgroup(ATTACHED, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2]);
 }
 #endif
 
@@ -157,11 +152,11 @@ RAW_TRACEPOINT_PROBE(task_newtask)
 #if HIERARCHY_ID == 0
 	/* Such a child enters its cgroup without an attach event. */
 	if (ctx->args[1] & CLONE_INTO_CGROUP)
-		return send_of_task(CLONED_INTO, child);
+		return send_of_task(CLONED_INTO, cgroup_id_of_task(child), tid(child));
 #endif
 #ifdef TASK_CLOSID
 	if (raced(child))
-		return send_of_task(FORK_RACED, child);
+		return send_of_task(FORK_RACED, cgroup_id_of_task(child), tid(child));
 #endif
 	return 0;
 }
@@ -169,10 +164,7 @@ RAW_TRACEPOINT_PROBE(task_newtask)
 
 RAW_TRACEPOINT_PROBE(sched_process_exec)
 {
-	int index = WATCH_EXECS;
-	u64 *watched = words.lookup(&index);
+	void *task = (void *)ctx->args[0];
 
-	if (!watched || !*watched)
-		return 0;
-	return send_of_task(EXECED, (void *)ctx->args[0]);
+	return watches_execs() ? send_of_task(EXECED, cgroup_id_of_task(task), tid(task)) : 0;
 }

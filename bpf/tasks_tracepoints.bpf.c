@@ -3,12 +3,7 @@
  * What tasks.bpf.c does, for kernels without BTF: the fields are those that tracefs describes, which are fewer. It cannot
  * tell which cgroup a task was cloned into or is in, nor that a fork raced with a move.
  */
-#include <agent/record.h>
-
-BPF_RINGBUF_OUTPUT(events, RING_PAGES);
-BPF_F_TABLE("array", int, u64, words, WORDS, BPF_F_MMAPABLE);
-/* A record with a path is too long for the stack. All that use this run under the kernel's trace_cgroup_path_lock. */
-BPF_PERCPU_ARRAY(scratch, struct record, 1);
+#include <agent/fill.h>
 
 static inline void send(void *record, u64 size)
 {
@@ -24,35 +19,31 @@ static inline void send(void *record, u64 size)
 
 static inline int send_with_path(u32 kind, u64 cgroup_id, void *path, u32 tid)
 {
-	struct record *record;
 	int zero = 0;
-	int length;
+	struct record *record = scratch.lookup(&zero);
 
-	record = scratch.lookup(&zero);
 	if (!record)
 		return 0;
-	record->header.time_ns = bpf_ktime_get_ns();
-	record->header.cgroup_id = cgroup_id;
-	record->header.tid = tid;
-	record->header.kind = kind;
-	length = bpf_probe_read_kernel_str(record->path, PATH_BYTES, path);
-	if (length < 0)
-		length = 0;
-	/* The mask is what every verifier understands. It leaves no path of one that fills the scratch: cut short. */
-	send(record, sizeof(struct header) + (length & (PATH_BYTES - 1)));
+	fill_header(&record->header, kind, cgroup_id, tid);
+	send(record, fill_path(record, path));
 	return 0;
 }
 
-static inline int send_of_task(u32 kind, u32 tid)
+static inline int send_of_task(u32 kind, u64 cgroup_id, u32 tid)
 {
-	struct header header = {
-		.time_ns = bpf_ktime_get_ns(),
-		.tid = tid,
-		.kind = kind,
-	};
+	struct header header;
 
+	fill_header(&header, kind, cgroup_id, tid);
 	send(&header, sizeof(header));
 	return 0;
+}
+
+static inline bool watches_execs(void)
+{
+	int index = WATCH_EXECS;
+	u64 *watched = words.lookup(&index);
+
+	return watched && *watched;
 }
 
 /* Where a text field lies in the tracepoint's record; the upper half of the word is its length. */
@@ -85,7 +76,7 @@ TRACEPOINT_PROBE(task, task_newtask)
 {
 	if (!(args->clone_flags & CLONE_INTO_CGROUP))
 		return 0;
-	return send_of_task(CLONED_INTO, args->pid);
+	return send_of_task(CLONED_INTO, 0, args->pid);
 }
 #else
 TRACEPOINT_PROBE(cgroup, cgroup_rename)
@@ -106,10 +97,5 @@ TRACEPOINT_PROBE(cgroup, cgroup_transfer_tasks)
 
 TRACEPOINT_PROBE(sched, sched_process_exec)
 {
-	int index = WATCH_EXECS;
-	u64 *watched = words.lookup(&index);
-
-	if (!watched || !*watched)
-		return 0;
-	return send_of_task(EXECED, args->pid);
+	return watches_execs() ? send_of_task(EXECED, 0, args->pid) : 0;
 }

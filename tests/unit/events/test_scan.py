@@ -54,7 +54,6 @@ def test_a_new_cgroup_is_told_with_its_path_and_inode(scan: CgroupScan, root: Pa
         EventKind.CGROUP_MADE,
         directory.stat().st_ino,
         0,
-        False,
         "/system.slice/b.service",
     )
 
