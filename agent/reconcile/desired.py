@@ -36,6 +36,7 @@ from agent.resctrl.allocation import (
     unlimited,
 )
 from agent.resctrl.machine import BandwidthResource, BandwidthUnit, CacheResource, Machine
+from agent.resctrl.mount import CDP_OPTIONS, how_to_remount
 from agent.resctrl.schemata import Schemata
 
 
@@ -111,13 +112,15 @@ class _Resolution:
             cache = self.machine.cache(key.upper())
             if cache is not None and not cache.cdp:
                 message = f"resctrl is mounted without CDP for {key}, which takes effect at mount only"
-                hint = "unmount resctrl and let the agent or its mount unit mount it again"
-                self._say(Severity.WARNING, message, position, hint)
+                self._say(Severity.WARNING, message, position, self._how_to_remount())
         mb = self.machine.bandwidth("MB")
         if mount.bandwidth and mb and (mount.bandwidth == "MBps") != (mb.unit is BandwidthUnit.MBPS):
             counts = "with mba_MBps" if mb.unit is BandwidthUnit.MBPS else "without mba_MBps"
             message = f"bandwidth is to be counted in {mount.bandwidth}, but resctrl is mounted {counts}"
-            self._say(Severity.WARNING, message, position, "amounts are converted; mount again to change it")
+            hint = "amounts are converted, and this machine counts in nothing else"
+            if mb.unit is not BandwidthUnit.EIGHTH_GBPS:
+                hint = f"amounts are converted; to change it: {self._how_to_remount()}"
+            self._say(Severity.WARNING, message, position, hint)
 
     def check_closids(self) -> None:
         named = [spec for spec in self.policy.classes.values() if not spec.default]
@@ -215,8 +218,25 @@ class _Resolution:
             if missing:
                 optional = key in spec.optional or key[:2] in spec.optional
                 severity = Severity.WARNING if optional else Severity.ERROR
-                hint = None if optional else f"if the class may do without it, say so: optional: [{key}]"
+                hint = None if optional else self._way_out(key)
                 self._say(severity, f"class {_quoted(spec.name)}: {key}: {missing}", position, hint)
+
+    def _way_out(self, key: str) -> str:
+        optional = f"if the class may do without it, say so: optional: [{key}]"
+        if key[:2].upper() not in {cache.name for cache in self.machine.caches}:
+            return optional
+        return f"{optional}; for separate masks: {self._how_to_remount(key[:2])}"
+
+    def _how_to_remount(self, *levels: str) -> str:
+        """For the options that the policy asks for and the machine may have, and CDP for the ``levels`` as well."""
+        mount, names = self.policy.mount, {cache.name for cache in self.machine.caches}
+        cdp = {CDP_OPTIONS[level] for level in {*mount.cdp, *levels} if level.upper() in names}
+        options = self.machine.mount_options | cdp
+        if mount.bandwidth:
+            options -= {"mba_MBps"}
+        if mount.bandwidth == "MBps":
+            options |= {"mba_MBps"}
+        return how_to_remount(frozenset(options))
 
     def _check_partition_keys(self) -> None:
         for partition in self.policy.partitions.values():

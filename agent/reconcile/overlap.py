@@ -64,7 +64,9 @@ def _exclusive(cache: CacheResource, holders: list[_Holder]) -> Iterator[Problem
                     f"{holder.label} is exclusive and includes ways that hardware shares "
                     f"({cache.name}: {cache.shareable_bits:x}), which the kernel refuses"
                 )
-                yield Problem(Severity.ERROR, message, _cache_position(holder.spec, cache))
+                free = cache.cbm_mask & ~cache.shareable_bits
+                hint = f"use ways outside {cache.shareable_bits:x}; those that hardware does not fill are {free:x}"
+                yield Problem(Severity.ERROR, message, _cache_position(holder.spec, cache), hint)
                 break
 
 

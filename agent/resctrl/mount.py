@@ -18,6 +18,9 @@ FSTYPES = (FSTYPE, EMULATED_FSTYPE)
 OPTIONS = frozenset({"cdp", "cdpl2", "mba_MBps", "debug"})
 """The mount options that are resctrl's own, as opposed to ``rw`` and FUSE's."""
 
+CDP_OPTIONS = {"l3": "cdp", "l2": "cdpl2"}
+"""What separates code and data, by the cache's level."""
+
 
 @dataclass(frozen=True, slots=True)
 class MountPoint:
@@ -104,6 +107,17 @@ def mount_resctrl(path: Path, cdp: frozenset[str], *, mba_mbps: bool) -> None:
         raise _mount_error(path, options, ctypes.get_errno())
 
 
+def how_to_remount(options: frozenset[str]) -> str:
+    """What makes resctrl be mounted with just these of OPTIONS, said to whoever administers the machine."""
+    named = ",".join(sorted(options))
+    by_unit = ",".join(("nosuid,nodev,noexec", *sorted(options)))
+    return (
+        f"systemctl edit sys-fs-resctrl.mount, with Options={by_unit} under [Mount], then systemctl restart "
+        "sys-fs-resctrl.mount; or by hand umount /sys/fs/resctrl, then mount -t resctrl "
+        f"{f'-o {named} ' if named else ''}resctrl /sys/fs/resctrl"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Mount:
     number: str
@@ -143,7 +157,7 @@ def _unescaped(field: str) -> str:
 
 
 def _options(cdp: frozenset[str], *, mba_mbps: bool) -> list[str]:
-    levels = [option for level, option in (("l3", "cdp"), ("l2", "cdpl2")) if level in cdp]
+    levels = [option for level, option in CDP_OPTIONS.items() if level in cdp]
     return levels + (["mba_MBps"] if mba_mbps else [])
 
 

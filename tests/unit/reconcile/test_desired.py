@@ -234,6 +234,22 @@ def test_a_mount_that_is_not_as_the_policy_asks_is_a_warning_as_in_intel_cmt_cat
         "resctrl is mounted without CDP for l3, which takes effect at mount only",
         "bandwidth is to be counted in MBps, but resctrl is mounted without mba_MBps",
     ]
+    for problem in desired.problems:
+        assert "systemctl edit sys-fs-resctrl.mount, with Options=nosuid,nodev,noexec,cdp,mba_MBps " in problem.hint
+        assert "systemctl restart sys-fs-resctrl.mount" in problem.hint
+        assert problem.hint.endswith("mount -t resctrl -o cdp,mba_MBps resctrl /sys/fs/resctrl")
+
+
+def test_a_machine_that_counts_in_one_way_only_is_not_to_be_mounted_again(policy):
+    desired = resolved(policy, "epyc-sparse-ids", "resctrl: {bandwidth: MBps}\nclasses: {x: {}}")
+    (warning,) = desired.problems
+    assert "mount -t" not in warning.hint
+
+
+def test_ways_that_hardware_does_not_fill_are_named_to_an_exclusive_class(policy):
+    text = "classes: {a: {l3: 50-100%, mode: exclusive}, d: {default: true, l3: 50%}}"
+    (error,) = resolved(policy, "xeon-11way", text).errors
+    assert error.hint == "use ways outside 600; those that hardware does not fill are 1ff"
 
 
 NAMES = sorted(p.name for p in MACHINES.iterdir() if (p / "schemata").is_file())
