@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_the_end_does_not_depend_on_what_started_first_as_in_tuned_367(tree, sta
         assert state(agent) == before
 
 
-def test_plan_is_a_dry_run_as_wished_for_in_earlyoom_153(tmp_path, emulated, tree, start):
+def test_plan_is_a_dry_run_as_wished_for_in_earlyoom_154(tmp_path, emulated, tree, start):
     tree.make("batch")
     child = tree.start(IDLE_THREADS)
     tree.attach("batch", child.pid)
@@ -139,6 +140,53 @@ def test_plan_is_a_dry_run_as_wished_for_in_earlyoom_153(tmp_path, emulated, tre
         "to": "70",
     } in changes
     assert state(agent) == before
+
+
+def test_a_rule_that_cannot_match_is_never_skipped_silently_as_in_libcgroup_510(tree, start):
+    below = tree.cgroup("batch/below")
+    text = policy(tree) + (
+        f"  - {{class: latency, when: {{cgroup: {below}}}, name: shadowed}}\n"
+        f"  - {{class: latency, when: {{user: no-such-user}}, name: nobody}}\n"
+    )
+    with start(text) as agent:
+        check = agent.command("check")
+        warned = [record for record in agent.log() if record["level"] == "warning"]
+    assert check.returncode == 0
+    assert 'rule "shadowed" can never match: ' in check.stderr
+    assert 'this machine has no user "no-such-user"' in check.stderr
+    assert any('rule "shadowed" can never match: ' in record["event"] for record in warned)
+    assert any(record.get("user") == "no-such-user" for record in warned)
+
+
+def test_nothing_wakes_an_idle_agent_as_in_ananicy_58_and_73(tree, start):
+    """Other activity on this machine may, so that one quiet window is looked for."""
+    tree.make("batch")
+    child = tree.start(IDLE_THREADS)
+    tree.attach("batch", child.pid)
+    with start(policy(tree), "--audit-interval", "3600") as agent:
+        until(in_group(agent, "batch", tree, "batch"), "the agent is done")
+        window = QuietWindow(agent.process.pid)
+        until(lambda: window.lasted_s() >= 2.0, "2 s in which no thread of the agent ran", deadline_s=30.0)
+
+
+class QuietWindow:
+    """For how long no thread of a process has been woken."""
+
+    def __init__(self, pid: int) -> None:
+        self._tasks = Path(f"/proc/{pid}/task")
+        self._before: list[str] = []
+        self._since = time.monotonic()
+
+    def lasted_s(self) -> float:
+        now = [
+            line
+            for status in sorted(self._tasks.glob("*/status"))
+            for line in status.read_text().splitlines()
+            if line.startswith(("Pid:", "voluntary_ctxt_switches:"))
+        ]
+        if now != self._before:
+            self._before, self._since = now, time.monotonic()
+        return time.monotonic() - self._since
 
 
 def test_drift_is_put_right_and_told_of(tree, start):
