@@ -1,7 +1,9 @@
 """Groups, threads and refusals on a live filesystem that answers as each kernel does."""
 
 import os
+import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +21,15 @@ from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import BandwidthUnit, read_machine, save_machine
 
 KERNELS = ("6.1", "6.12", "7.2")
+
+SERVICE = Path(__file__).parents[2] / "systemd/resctrl-agent.service"
+
+CREATE = """
+import sys
+from pathlib import Path
+from agent.resctrl.filesystem import Resctrl
+Resctrl.open(Path(sys.argv[1])).create("batch")
+"""
 
 Emulate = Callable[..., Resctrl]
 
@@ -52,6 +63,18 @@ def test_what_was_written_reads_back_on_every_kernel(emulate: Emulate, kernel: s
     assert [each.name for each in resctrl.read_groups()] == ["", "batch"]
     resctrl.remove("batch")
     assert resctrl.groups() == []
+
+
+def test_the_capabilities_of_the_service_suffice_to_make_groups(emulate: Emulate) -> None:
+    """The root directory is 0555, and CAP_DAC_OVERRIDE, which would not mind, is not among them."""
+    (granted,) = re.findall(r"^CapabilityBoundingSet=(.*)$", SERVICE.read_text(), re.MULTILINE)
+    only = "-all," + ",".join("+" + name.removeprefix("CAP_").lower() for name in granted.split())
+    resctrl = emulate()
+    under = ["setpriv", f"--bounding-set={only}", f"--inh-caps={only}"]
+    made = subprocess.run([*under, "mkdir", resctrl.root / "by-others"], capture_output=True, check=False)
+    assert b"Permission denied" in made.stderr
+    subprocess.run([*under, sys.executable, "-c", CREATE, resctrl.root], check=True)
+    assert resctrl.groups() == ["batch"]
 
 
 def test_a_rounded_value_reads_back_as_the_machine_took_it(emulate: Emulate) -> None:
