@@ -37,7 +37,7 @@ def quoting(problems: Iterable[Problem], places: Places) -> tuple[Problem, ...]:
 
 def _with_line(problem: Problem, lines: list[str] | tuple[()]) -> Problem:
     number = problem.position.line
-    if problem.source_line is not None or number > len(lines):
+    if problem.source_line is not None or not 0 < number <= len(lines):
         return problem
     return replace(problem, source_line=lines[number - 1])
 

@@ -219,7 +219,8 @@ def _optional(found: dict[str, Entry], subject: str, report: Report) -> frozense
 
 def _words(entry: Entry, subject: str, choices: tuple[str, ...], report: Report) -> frozenset[str]:
     if not isinstance(entry.value, Sequence):
-        hint = f'write "[{choices[0]}]"'
+        word = entry.value.text if isinstance(entry.value, Scalar) and entry.value.text in choices else choices[0]
+        hint = f'write "[{word}]"'
         report.error(entry.position, f"{subject} must be a list, not {described(entry.value)}", hint)
         return frozenset()
     words = [one_of(item, subject, choices, report) for item in entry.value.items]

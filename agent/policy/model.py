@@ -22,14 +22,14 @@ BANDWIDTH_KEYS = ("mb", "smba")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """Where in which file; line and column count from 1."""
+    """Where in which file; line and column count from 1, and are 0 for the file as a whole."""
 
     file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 @dataclass(frozen=True, slots=True)

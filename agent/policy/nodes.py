@@ -30,6 +30,18 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
+_KEY_WITHOUT_SPACE = re.compile(r"\s*(?:- +)?(?P<key>\w+):(?P<value>[^\s:]\S*)")
+_NO_KEY = (
+    "could not find expected ':'",
+    "mapping values are not allowed",
+    "did not find expected key",
+    "expected <block end>",
+)
+"""What the parsers say where a key, or its colon, is missing."""
+
+_LOOK_BACK = 3
+"""Lines, with one or two of comments or blanks among them."""
+
 _NULL = re.compile("~|null|Null|NULL|")
 _BOOLEAN = re.compile("true|True|TRUE|false|False|FALSE")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
@@ -246,8 +258,24 @@ def _syntax_error(source: Source, error: yaml.MarkedYAMLError) -> NotReadableErr
     if "maximum nesting depth" in str(error.problem):
         # libyaml reads ahead of its events, and gives up at a depth of its own before ours is seen.
         return NotReadableError(position, _TOO_DEEP)
+    unspaced = _unspaced(source, position, error)
+    if unspaced is not None:
+        return unspaced
     context = f" {error.context}" if error.context else ""
     return NotReadableError(position, f"not YAML: {error.problem}{context}", _syntax_hint(source, position, error))
+
+
+def _unspaced(source: Source, position: Position, error: yaml.MarkedYAMLError) -> NotReadableError | None:
+    """``mb:40%`` is a text to YAML, which notices that it is no key at the colon of a line further down."""
+    if not any(sign in str(error.problem) for sign in _NO_KEY):
+        return None
+    for number in range(position.line, max(position.line - _LOOK_BACK, 0), -1):
+        found = _KEY_WITHOUT_SPACE.match(source.lines[number - 1]) if number <= len(source.lines) else None
+        if found:
+            at = Position(source.file, number, found.start("value") + 1)
+            hint = f'a colon needs a space after it: "{found["key"]}: {found["value"]}"'
+            return NotReadableError(at, f"not YAML: {error.problem}", hint)
+    return None
 
 
 def _syntax_hint(source: Source, position: Position, error: yaml.MarkedYAMLError) -> str | None:

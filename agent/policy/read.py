@@ -15,6 +15,10 @@ from agent.policy.model import Position
 from agent.policy.nodes import Source
 from agent.policy.problem import Problem, Severity
 from agent.policy.report import DROP_IN_DIRECTORY
+from agent.resources import resource
+
+EXAMPLES = Path("/usr/share/doc/resctrl-agent/examples")
+"""There once the agent is installed."""
 
 MAX_BYTES = 1 << 20
 """Of one file."""
@@ -69,8 +73,7 @@ class _Reading:
         try:
             return Source(_shown(path.name), self._text(path))
         except FileNotFoundError:
-            hint = "name another with --policy, or begin with the default: config/policy.yaml"
-            return _problem(_shown(path.name), f"{_shown(str(path))} does not exist", hint)
+            return _problem(_shown(path.name), f"{_shown(str(path))} does not exist", _where_to_begin())
         except _UnreadableError as error:
             return _problem(_shown(path.name), f"{_shown(str(path))} {error.message}", error.hint)
 
@@ -172,8 +175,13 @@ def _decoded(content: bytes) -> str:
         raise _UnreadableError(f"is not UTF-8: line {line}, byte 0x{content[error.start]:02x}") from error
 
 
+def _where_to_begin() -> str:
+    examples = f" or an example of {EXAMPLES}" if EXAMPLES.is_dir() else ""
+    return f"name another with --policy, or begin with a copy of {resource('config/policy.yaml')}{examples}"
+
+
 def _problem(file: str, message: str, hint: str | None = None, severity: Severity = Severity.ERROR) -> Problem:
-    return Problem(severity, message, Position(file, 1, 1), hint)
+    return Problem(severity, message, Position(file, 0, 0), hint)
 
 
 def _shown(path: str) -> str:

@@ -20,11 +20,14 @@ def as_text(problem: Problem) -> str:
 
 
 def as_json(problem: Problem) -> dict[str, Any]:
-    """What ``--output json`` shows of a problem; ``hint`` is None where there is none."""
+    """What ``--output json`` shows of a problem; ``hint`` is None where there is none.
+
+    A problem of the file as a whole stands at its beginning, where an editor shows it.
+    """
     return {
         "file": problem.position.file,
-        "line": problem.position.line,
-        "column": problem.position.column,
+        "line": max(problem.position.line, 1),
+        "column": max(problem.position.column, 1),
         "severity": problem.severity.value,
         "message": problem.message,
         "hint": problem.hint,

@@ -48,7 +48,7 @@ class Report:
 
     def _add(self, severity: Severity, position: Position, message: str, hint: str | None) -> None:
         lines = self._lines.get(position.file, ())
-        line = lines[position.line - 1] if position.line <= len(lines) else None
+        line = lines[position.line - 1] if 0 < position.line <= len(lines) else None
         self._found.append(Problem(severity, message, position, hint, line))
 
 

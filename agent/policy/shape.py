@@ -156,4 +156,7 @@ def _without_controls(node: Scalar, subject: str, report: Report) -> Scalar | No
 def _key_hint(name: str, known: tuple[str, ...]) -> str:
     if name == "<<":
         return "merge keys are not read, so that a value has one place; write the keys out"
+    key, colon, value = name.partition(":")
+    if colon and key in known:
+        return f'a colon needs a space after it: "{key}: {value.strip()}"'
     return nearest(name, known) or f"known keys are {', '.join(known)}"

@@ -122,5 +122,6 @@ def test_in_the_journal_an_error_has_its_priority(tmp_path):
     os.close(writer)
     with os.fdopen(reader) as journal:
         said = journal.read().splitlines()
-    assert said[0].startswith("<3>none.yaml:1:1: error: ")
+    assert said[0].startswith("<3>none.yaml: error: ")
+    assert said[1].startswith("<3>hint: name another with --policy, or begin with a copy of /")
     assert all(line.startswith("<3>") for line in said)

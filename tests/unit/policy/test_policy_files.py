@@ -22,7 +22,8 @@ def problems_of(path: Path, *, insecure: bool = False) -> tuple[Problem, ...]:
 def only_error(path: Path, *, insecure: bool = False) -> str:
     (problem,) = problems_of(path, insecure=insecure)
     assert problem.severity is Severity.ERROR
-    assert (problem.position.line, problem.position.column) == (1, 1)
+    assert (problem.position.line, problem.position.column) == (0, 0)
+    assert str(problem.position) == problem.position.file
     return f"{problem.position.file}: {problem.message}"
 
 

@@ -61,6 +61,21 @@ def test_lines_are_counted_as_yaml_counts_them():
     assert Source("policy.yaml", "a\r\nb\rc\x85d\u2028e").lines == ["a", "b", "c", "d", "e"]
 
 
+@pytest.mark.parametrize(
+    ("text", "at", "hint"),
+    [
+        ("classes:\n  a:\n    l3: 30%\n    mb:40%\n    optional: [mb]\n", "4:8", '"mb: 40%"'),
+        ("classes:\n  a:\n    mb:40%\n    # half\n    l3: 30%\n", "3:8", '"mb: 40%"'),
+        ("classes:\n  a:\n    mb: 40%\n    l3:30%\n", "4:8", '"l3: 30%"'),
+        ("rules:\n  - class:batch\n    when: {exe: /a}\n", "2:11", '"class: batch"'),
+    ],
+)
+def test_a_colon_without_its_space_is_pointed_out_where_it_stands(text, at, hint):
+    error = refusal(text)
+    assert str(error.position) == f"policy.yaml:{at}"
+    assert error.hint == f"a colon needs a space after it: {hint}"
+
+
 def test_columns_are_counted_in_characters():
     assert str(refusal('"é\U0001f600": *x').position) == "policy.yaml:1:7"
 
