@@ -95,12 +95,12 @@ _WITH_PATH = {EventKind.CGROUP_MADE, EventKind.CGROUP_REMOVED, EventKind.CGROUP_
 
 
 def _event(record: bytes) -> Event | None:
-    """None for a path that may be cut short: it would name another cgroup."""
+    """None for a path that may be cut short: it would name another cgroup. A task that moved can be asked itself."""
     time_ns, cgroup_id, tid, number = _HEADER.unpack_from(record)
     kind = _KINDS[number]
     path = record[_HEADER.size : -1]
     if kind in _WITH_PATH and len(path) in {0, _CUT_LENGTH}:
-        return None
+        return Event(kind, time_ns, 0, tid) if kind is EventKind.ATTACHED else None
     return Event(kind, time_ns, cgroup_id, tid, path.decode(*_PATHS))
 
 

@@ -27,30 +27,50 @@ class Contended:
 
 
 @dataclass(slots=True)
+class _History:
+    group: str
+    times: int
+    """How often the thread was put into the group by a full pass."""
+    last_pass: int
+    """The last one that found it elsewhere."""
+
+
+@dataclass(slots=True)
 class Contention:
     """How often each thread had to be put back. A thread is its id and start time."""
 
     start_time: Callable[[int], int | None]
+    managed: frozenset[str]
+    """Our own groups: nobody else keeps a thread in one of these."""
     _pass: int = 0
-    _put_back: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """Thread → (how often it was put back, the last pass that found it out of place)."""
+    _put_back: dict[tuple[int, int], _History] = field(default_factory=dict)
 
     def judge(self, misplaced: Iterable[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
-        """(those to place, those to leave), counting the former. To be called once for each full pass."""
+        """(those to place, those to leave). To be called once for each full pass; ``placed`` is to follow."""
         self._pass += 1
         place: list[Misplaced] = []
         leave: list[Misplaced] = []
         for thread in misplaced:
-            started = self.start_time(thread.tid)
-            if started is None:
-                continue
-            times, _ = self._put_back.get((thread.tid, started), (0, 0))
-            left = times >= PUT_BACK_AT_MOST
-            (leave if left else place).append(thread)
-            self._put_back[thread.tid, started] = (times if left else times + 1, self._pass)
+            history = self._put_back.get(self._identity(thread))
+            if history is not None:
+                history.last_pass = self._pass
+            fought_over = history is not None and history.times >= PUT_BACK_AT_MOST and history.group == thread.group
+            (leave if fought_over and thread.actual not in self.managed else place).append(thread)
         oldest = self._pass - FORGOTTEN_AFTER
-        self._put_back = {thread: seen for thread, seen in self._put_back.items() if seen[1] > oldest}
+        self._put_back = {thread: seen for thread, seen in self._put_back.items() if seen.last_pass > oldest}
         return place, leave
+
+    def placed(self, threads: Iterable[Misplaced]) -> None:
+        """These were put into their group just now."""
+        for thread in threads:
+            identity = self._identity(thread)
+            history = self._put_back.get(identity)
+            if history is None or history.group != thread.group:
+                history = self._put_back[identity] = _History(thread.group, 0, self._pass)
+            history.times += 1
+
+    def _identity(self, thread: Misplaced) -> tuple[int, int]:
+        return thread.tid, self.start_time(thread.tid) or 0
 
 
 def contended(left: Iterable[Misplaced]) -> tuple[Contended, ...]:

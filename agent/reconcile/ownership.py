@@ -1,6 +1,8 @@
 """Which groups the agent created, remembered across restarts and kills.
 
-A file in the state directory, one for each resctrl mount. A group is ours when name, inode and boot match. Before
+A file in the state directory, one for each resctrl mount. A group is ours when name, inode, boot and mount match. A
+new mount gives its groups the old inodes, so the modification time of ``info`` is set to a mark that the file holds
+too: the kernel keeps it while resctrl is mounted, in every mount namespace, and no capability is needed. Before
 mkdir the intent is written down, without an inode: a kill between mkdir and the record leaves an intent, and the
 group of that name is then known to be ours, since the intent was written under resctrl's lock after looking that no
 such group existed. Losing the file costs the right to remove the groups, nothing else.
@@ -11,7 +13,10 @@ before it first wrote there, so that it can be put back.
 """
 
 import json
+import os
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,24 +43,30 @@ class Ledger:
 
     path: Path
     boot_id: str
+    marked: Path
+    """The directory whose modification time tells one mount from the next."""
+    _mark: int | None = None
     _inodes: dict[str, int | None] = field(default_factory=dict)
     _granted: Granted = field(default_factory=dict)
     _found: Found = field(default_factory=dict)
 
     @classmethod
     def open(cls, state: Path, resctrl_root: Path, boot_id: str | None = None) -> "Ledger":
-        """Reads the ledger of a mount. A file that is missing, of another boot or not readable is an empty ledger."""
+        """Reads a mount's ledger. A file that is missing, not readable, of another boot or mount is an empty one."""
         boot = boot_id if boot_id is not None else BOOT_ID.read_text().strip()
         path = state / (str(resctrl_root).strip("/").replace("/", "-") + ".json")
-        ledger = cls(path, boot)
+        marked = resctrl_root / "info"
+        ledger = cls(path, boot, marked)
         try:
             stored = json.loads(path.read_text())
-            if stored["boot_id"] == boot:
+            mark = stored["mark"]
+            if stored["boot_id"] == boot and (mark is None or mark == marked.stat().st_mtime_ns):
+                ledger._mark = mark
                 ledger._inodes = {str(name): inode for name, inode in stored["groups"].items()}
                 ledger._granted = {(g, r, d): (asked, got) for g, r, d, asked, got in stored["granted"]}
                 ledger._found = {(g, r, d): value for g, r, d, value in stored["found"]}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return cls(path, boot)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return cls(path, boot, marked)
         return ledger
 
     @property
@@ -131,9 +142,19 @@ class Ledger:
         except GroupGoneError:
             return False
 
+    def _leave_mark(self) -> None:
+        """A mount that cannot be marked is taken for the same one until the next boot."""
+        now = time.time_ns()
+        with suppress(OSError):
+            os.utime(self.marked, ns=(now, now))
+            self._mark = self.marked.stat().st_mtime_ns
+
     def _save(self) -> None:
+        if self._mark is None:
+            self._leave_mark()
         stored = {
             "boot_id": self.boot_id,
+            "mark": self._mark,
             "groups": self._inodes,
             "granted": [[*key, *value] for key, value in self._granted.items()],
             "found": [[*key, value] for key, value in self._found.items()],

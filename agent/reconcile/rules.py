@@ -8,7 +8,7 @@ still have a question for each process. Most cgroups have no such candidates, an
 
 import pwd
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.policy.model import Conditions, KubernetesConditions, Policy, Rule
@@ -78,6 +78,11 @@ class RuleBook:
         self._uids = {user: uid_of(user) for rule in policy.rules for user in _users(rule.when)}
         self._verdicts: dict[str, Verdict] = {}
         self.judges_programs = policy.judges_programs
+
+    @property
+    def uids(self) -> Mapping[str, int | None]:
+        """The users that rules name, as this machine knew them when the rules were made ready."""
+        return self._uids
 
     @property
     def unknown_users(self) -> tuple[str, ...]:

@@ -20,13 +20,14 @@ from agent import __version__
 from agent.events.event import EventSource
 from agent.events.files import PolicyWatch
 from agent.events.mounts import MountWatch, mount_line
+from agent.policy.problem import PolicyRefusedError
 from agent.resctrl.errors import AlreadyRunningError, GroupGoneError, NotResctrlError
 from agent.resctrl.mount import resctrl_at
 from agent.service.fast_path import FastPath
 from agent.service.keeper import NOT_NOW, Keeper, exhausted
 from agent.service.notify import Notifier, watchdog_interval_s
 from agent.service.places import DEFAULT_RESCTRL, Places, mount_if_needed
-from agent.service.run_state import RunState, write_run_state
+from agent.service.run_state import RunState, forget_run_state, write_run_state
 from agent.service.sources import SCAN, open_source
 from agent.service.trouble import RETRY_S, Trouble
 from agent.service.urgency import Urgency
@@ -43,9 +44,6 @@ MOUNTS_SETTLE_S = 0.1
 
 SCAN_EVERY_S = 1.0
 """How often everything is looked at where eBPF cannot be used."""
-
-EVERYTHING_SETTLE_S = 0.1
-"""What leads to a look at everything often comes in numbers; one look does for all."""
 
 
 def run(places: Places, audit_interval_s: float) -> int:
@@ -91,6 +89,7 @@ class Daemon:
             log.info("started", version=__version__, event_source=self._source_name, **self._keeper.counts())
             await self._serve()
             self._notifier.stopping()
+            forget_run_state(self._places.run, self._resctrl_root)
             log.info("stopped", reason=self._stop_reason)
         return 0
 
@@ -113,6 +112,7 @@ class Daemon:
         self._hierarchy_line = mount_line(mounts.table(), node.hierarchy.mount)
         source, self._source_name = open_source(node.hierarchy)
         self._source = source
+        self._keeper.sees_tasks = self._source_name != SCAN
         resources.callback(source.close)
         try:
             plan = await self._keeper.put_in_force(policy)
@@ -168,11 +168,16 @@ class Daemon:
             self._keeper.open()
         except NotResctrlError as error:
             log.error("resctrl is gone, waiting for it to be mounted again", reason=str(error))
+            return
         except (AlreadyRunningError, NoHierarchyError, *NOT_NOW) as error:
             self._trouble.note(error)
             self._later("reopen", RETRY_S, lambda: self._wants.ask(Want.REOPEN))
-        else:
-            await self._reload()
+            return
+        try:
+            await self._keeper.resume()
+        except PolicyRefusedError as error:
+            log.error("The policy that was in force does not fit resctrl as it is mounted now", reason=str(error))
+        await self._reload()
 
     def _in_trouble(self, error: Exception) -> None:
         """Something is not as it should be: look at all of it."""
@@ -182,8 +187,8 @@ class Daemon:
             self._keeper.groups_changed()
         self._later("trouble", delay_s, lambda: self._wants.ask(Want.CORRECT, Want.PASS))
 
-    def _look_at_everything(self) -> None:
-        self._later("everything", EVERYTHING_SETTLE_S, lambda: self._wants.ask(Want.PASS))
+    def _look_at_everything(self, delay_s: float) -> None:
+        self._later("everything", delay_s, lambda: self._wants.ask(Want.PASS))
 
     def _say_if_exhausted(self, error: Exception) -> None:
         wanted = exhausted(error)

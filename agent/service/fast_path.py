@@ -15,7 +15,7 @@ from agent.events.event import Event, EventKind, EventSource
 from agent.reconcile.placement import Outcome, Placement
 from agent.reconcile.rules import Target
 from agent.resctrl.errors import ResctrlError
-from agent.tasks.process import cgroup_of
+from agent.tasks.process import cgroup_of, children_of
 
 log = structlog.get_logger()
 
@@ -24,6 +24,14 @@ K = TypeVar("K", str, int)
 READINGS_BEFORE_THE_LOG = 16
 """A line in the log takes longer than placing does, so it waits until no event does, but not through an endless storm:
 others in the event loop want their turn."""
+
+LOOK_SETTLE_S = 0.1
+"""What leads to a look at everything often comes in numbers; one look does for all."""
+
+GONE_SETTLE_S = 1.0
+"""Programs that are gone before they can be placed come in greater numbers still, and seldom leave anybody behind."""
+
+SAY_LOST_AGAIN_S = 10.0
 
 FIRST_RETRY_S = 0.02
 LONGEST_RETRY_S = 5.0
@@ -35,8 +43,8 @@ ATTEMPTS_BEFORE_SAYING_SO = 3
 class FastPath:
     """Places what events point at, with the placement that is in force (none yet: the first full pass finds it all)."""
 
-    def __init__(self, look_at_everything: Callable[[], None], trouble: Callable[[Exception], None]) -> None:
-        """``look_at_everything`` asks for a full pass; ``trouble`` takes what is not about one thread."""
+    def __init__(self, look_at_everything: Callable[[float], None], trouble: Callable[[Exception], None]) -> None:
+        """``look_at_everything`` asks for a full pass in so many seconds; ``trouble`` takes other failures."""
         self.placement: Placement | None = None
         self._look_at_everything = look_at_everything
         self._trouble = trouble
@@ -44,6 +52,8 @@ class FastPath:
         """Workload → class, of those that the log has told of."""
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._lost = 0
+        self._lost_said = 0
+        self._lost_said_at = -SAY_LOST_AGAIN_S
         self._paths: dict[int, str] = {}
         """Cgroup id → path, of cgroups that were made while we looked: births in them name the id only."""
         self._placed: list[tuple[Outcome, Event, int]] = []
@@ -70,12 +80,12 @@ class FastPath:
         self._report_placed()
         lost = source.lost()
         if lost != self._lost:
-            log.warning("events lost", lost=lost - self._lost)
+            self._say_lost(lost)
             self._lost = lost
             self._paths.clear()
             if self.placement is not None:
                 self.placement.rules.forget_all()  # removals may be among what was lost
-            self._look_at_everything()
+            self._look_at_everything(LOOK_SETTLE_S)
 
     def report(self, outcome: Outcome, event: Event | None = None, done_ns: int = 0) -> None:
         """Logs what was placed, once for each workload, and arranges for the rest.
@@ -95,7 +105,7 @@ class FastPath:
         cgroups: dict[str, Event] = {}
         processes: dict[int, Event] = {}
         for event in events:
-            if event.kind in _ENTERED:
+            if event.kind in _ENTERED and event.path:
                 cgroups.setdefault(event.path, event)
                 if event.cgroup_id:
                     self._paths[event.cgroup_id] = event.path
@@ -107,11 +117,34 @@ class FastPath:
         for path, event in cgroups.items():
             self._attempt(placement.place, path, event)
         for pid, event in processes.items():
-            self._attempt(placement.place_process, pid, event)
+            self._place_program(placement, pid, event)
+
+    def _place_program(self, placement: Placement, pid: int, event: Event) -> None:
+        """A process that has execed, and the children that it had before it could be placed.
+
+        One that is gone already may have left children to somebody else, as daemons do: only a look at everything finds
+        those.
+        """
+        waiting = [pid]
+        while waiting:
+            process = waiting.pop()
+            self._attempt(placement.place_process, process, event)
+            offspring = children_of(placement.node.proc, process)
+            if offspring is None:
+                self._look_at_everything(GONE_SETTLE_S)
+            else:
+                waiting += offspring
+
+    def _say_lost(self, lost: int) -> None:
+        """At most once in a while: whoever can make cgroups can make the kernel drop events of them."""
+        now = time.monotonic()
+        if now - self._lost_said_at >= SAY_LOST_AGAIN_S:
+            log.warning("events lost", lost=lost - self._lost_said)
+            self._lost_said, self._lost_said_at = lost, now
 
     def _note(self, event: Event, cgroups: dict[str, Event], processes: dict[int, Event]) -> None:
         match event.kind:
-            case EventKind.CLONED_INTO | EventKind.FORK_RACED:
+            case EventKind.CLONED_INTO | EventKind.FORK_RACED | EventKind.ATTACHED:
                 self._note_cgroup_of(event, cgroups)
             case EventKind.EXECED:
                 processes.setdefault(event.tid, event)
@@ -122,7 +155,7 @@ class FastPath:
                 self._forget(event.path)
             case EventKind.CGROUP_RENAMED:
                 self._paths.clear()
-                self._look_at_everything()
+                self._look_at_everything(LOOK_SETTLE_S)
 
     def _note_cgroup_of(self, event: Event, cgroups: dict[str, Event]) -> None:
         """The task may have died since, perhaps not without children: the cgroup's id names the place all the same."""
@@ -131,7 +164,7 @@ class FastPath:
         node = self.placement.node
         path = self._paths.get(event.cgroup_id) or cgroup_of(node.proc, event.tid, node.hierarchy)
         if path is None:
-            self._look_at_everything()
+            self._look_at_everything(LOOK_SETTLE_S)
         else:
             cgroups.setdefault(path, event)
 

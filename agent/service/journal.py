@@ -38,6 +38,7 @@ class Journal:
         except OSError:
             self._socket.close()
             raise
+        self._socket.setblocking(False)  # a journald that stalls must not stop the agent
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from itertools import groupby
 
@@ -17,6 +18,7 @@ from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger, StateError
 from agent.reconcile.plan import Plan
+from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Survey
 from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
 from agent.service.fast_path import FastPath
@@ -46,8 +48,14 @@ class Keeper:
         self._node: Node | None = None
         self._ledger: Ledger | None = None
         self._reconciler: Reconciler | None = None
+        self._policy: Policy | None = None
+        """The one that was in force last, also while resctrl is not mounted."""
         self._contended: frozenset[Contended] = frozenset()
         self._taken: set[tuple[str, str]] = set()
+        self._settled = False
+        """Whether every task has been looked at since the policy was put in force."""
+        self.sees_tasks = True
+        """Whether tasks that enter a cgroup are seen at once, so that what a pass finds is out of the ordinary."""
         self.refused: str | None = None
         """Why the policy file, as it was read last, is not in force."""
         self.pass_s: float | None = None
@@ -107,7 +115,7 @@ class Keeper:
         plan = None
         try:
             policy = await asyncio.to_thread(self.load)  # one of a mebibyte takes a while
-            if self._reconciler is not None and policy == self._reconciler.in_force.policy:
+            if self._is_in_force(policy):
                 await self.correct()
             else:
                 plan = await self.put_in_force(policy)
@@ -137,7 +145,9 @@ class Keeper:
             fresh, plan, applied = Reconciler.start(node, ledger, in_force)
         self._say_notes(applied)
         former, self._reconciler = self._reconciler, fresh
+        self._policy = policy
         self._taken.clear()
+        self._settled = False
         self._watch_execs(policy.judges_programs)
         self._fast_path.use(fresh.placement)
         if former is not None:
@@ -151,6 +161,11 @@ class Keeper:
         if reconciler is not None and plan is not None and (plan.cleanup or plan.given_back):
             async with _locked(reconciler.node):
                 reconciler.finish(plan)
+
+    async def resume(self) -> None:
+        """Puts in force what was in force before resctrl was unmounted. Raises as ``put_in_force`` does."""
+        if self._policy is not None:
+            await self.move_tasks(await self.put_in_force(self._policy))
 
     def say_accepted(self) -> None:
         """The policy file, as it was read last, is in force."""
@@ -186,6 +201,9 @@ class Keeper:
             self._fast_path.report(outcome)
         self.pass_s = time.monotonic() - began
         self._say_taken(report.survey, reconciler.placement.managed)
+        if self._settled and self.sees_tasks:
+            self._say_strays(report.survey)
+        self._settled = True
         self._say_contended(frozenset(reconciler.contended))
         log.debug(
             "Looked at every task",
@@ -204,6 +222,12 @@ class Keeper:
         if self._node is None or self._ledger is None:
             raise MachineError("resctrl is not mounted")
         return self._node, self._ledger
+
+    def _is_in_force(self, policy: Policy) -> bool:
+        """The same policy, and the users it names are the same too."""
+        if self._reconciler is None or policy != self._reconciler.in_force.policy:
+            return False
+        return RuleBook(policy).uids == self._reconciler.in_force.rules.uids
 
     def _refuse(self, why: str) -> None:
         if why != self.refused:
@@ -233,6 +257,18 @@ class Keeper:
                     class_=thread.target.class_name,
                     workload=thread.target.workload,
                 )
+
+    def _say_strays(self, survey: Survey) -> None:
+        """What a pass found out of place though nothing should have been: taken by somebody, or its event was lost."""
+        strays = Counter((m.target.workload, m.target.class_name, m.actual) for m in survey.misplaced if m.target)
+        for (workload, class_name, actual), threads in strays.items():
+            log.info(
+                "Found threads out of place",
+                workload=workload,
+                class_=class_name,
+                were_in=actual or "/",
+                threads=threads,
+            )
 
     def _say_contended(self, now: frozenset[Contended]) -> None:
         for left in now:

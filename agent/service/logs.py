@@ -4,9 +4,12 @@ Callers use ``structlog.get_logger()`` and name an event of ``messages.py`` or w
 arguments; a key that is a Python word carries an underscore (``class_``) and loses it here.
 """
 
+import io
 import json
 import logging
 import os
+import select
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -48,7 +51,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> Destination:
 
     What libraries log with ``logging`` goes the same way. Returns who reads. Raises KeyError for an unknown level.
     """
-    stream = sys.stderr if stream is None else stream
+    stream = stream or sys.stderr or io.StringIO()  # stderr may have been closed before we started
     destination = _destination(stream)
     processors, factory = _OUTPUTS[destination](stream)
     structlog.configure(
@@ -84,12 +87,12 @@ def _terminal(stream: TextIO) -> _Output:
         sort_keys=False,
     )
     stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
-    return [stamp, _tell_in_a_sentence, renderer], structlog.PrintLoggerFactory(stream)
+    return [stamp, _tell_in_a_sentence, renderer], _line_writer(stream)
 
 
 def _program(stream: TextIO) -> _Output:
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    return [stamp, structlog.processors.format_exc_info, _json_line], structlog.PrintLoggerFactory(stream)
+    return [stamp, structlog.processors.format_exc_info, _json_line], _line_writer(stream)
 
 
 def _journal(stream: TextIO) -> _Output:
@@ -145,18 +148,70 @@ def _journal_fields(
     return (entry | code | own,), {}
 
 
+def _line_writer(stream: TextIO) -> Callable[..., WrappedLogger]:
+    writer = _LineWriter(stream)
+    return lambda *_: writer
+
+
+class _LineWriter:
+    """Lines to a terminal, a file or a pipe. Neither a full disk nor a reader that has gone or stalled stops the agent.
+
+    What could not be written is dropped, and how much it was is said as soon as something can be written again.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._write, self._has_room = _writing_to(stream)
+        self._dropped = 0
+
+    def msg(self, line: str) -> None:
+        before = f"({self._dropped} lines of this log were dropped)\n" if self._dropped else ""
+        try:
+            if self._has_room():
+                self._write(f"{before}{line}\n")
+                self._dropped = 0
+                return
+        except OSError:
+            pass  # counted below
+        self._dropped += 1
+
+    debug = info = warning = error = critical = exception = msg
+
+
+def _writing_to(stream: TextIO) -> tuple[Callable[[str], object], Callable[[], object]]:
+    """How to write a text past the stream's buffer, which would keep what could not be written, and whether it can be.
+
+    Where a write may have to wait for a reader (a pipe), there is room when a line of PIPE_BUF bytes would not.
+    """
+    try:
+        fd = stream.fileno()
+        mode = os.fstat(fd).st_mode
+    except (OSError, ValueError):
+        return stream.write, lambda: True
+
+    def write(text: str) -> None:
+        left = text.encode(errors="backslashreplace")
+        while left:
+            left = left[os.write(fd, left) :]
+
+    if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+        return write, lambda: True
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return write, lambda: poll.poll(0)
+
+
 class _JournalWriter:
     """The end of the line under systemd. While journald is away, texts go to the stream, which systemd keeps."""
 
     def __init__(self, to: journal.Journal, stream: TextIO) -> None:
         self._journal = to
-        self._stream = stream
+        self._lines = _LineWriter(stream)
 
     def msg(self, entry: dict[str, str]) -> None:
         try:
             self._journal.send(journal.encode(entry))
         except OSError:
-            print(f"<{entry['PRIORITY']}>{entry['MESSAGE']}", file=self._stream, flush=True)
+            self._lines.msg(f"<{entry['PRIORITY']}>{entry['MESSAGE']}")
 
     debug = info = warning = error = critical = exception = msg
 

@@ -36,7 +36,7 @@ class Message:
 MESSAGES: Mapping[str, Message] = {
     "started": Message(
         "2542da5dc03241dc8287e82389fe6eff",
-        "Version {version} started: {classes} classes, {rules} rules, events from {event_source}",
+        "Version {version} started, events from {event_source} (classes: {classes}, rules: {rules})",
     ),
     "stopped": Message(
         "cd2ff8da7c5241f48ea758ed077694d5",
@@ -44,7 +44,7 @@ MESSAGES: Mapping[str, Message] = {
     ),
     "policy accepted": Message(
         "d65e442c2f014dc28789751b4c2cf167",
-        "Policy {policy} is in force: {classes} classes, {rules} rules",
+        "Policy {policy} is in force (classes: {classes}, rules: {rules})",
     ),
     "policy refused": Message(
         "8efcdd0625fc4429b54fa43d8f943f0d",

@@ -63,11 +63,11 @@ class Notifier:
 def watchdog_interval_s(environ: Mapping[str, str] = os.environ) -> float | None:
     """How often to call ``watchdog``, in seconds: half of what the manager allows. None: it does not watch us.
 
-    Raises ValueError where WATCHDOG_USEC or WATCHDOG_PID is not a number.
+    What is no number, or none above 0, is no manager's.
     """
-    allowed_us = environ.get("WATCHDOG_USEC")
+    allowed_us = environ.get("WATCHDOG_USEC", "")
     watched = environ.get("WATCHDOG_PID")
-    if not allowed_us or (watched and int(watched) != os.getpid()):
+    if not allowed_us.isdecimal() or int(allowed_us) == 0 or watched not in (None, "", str(os.getpid())):
         return None
     return int(allowed_us) / 2 / 1_000_000
 

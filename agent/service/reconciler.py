@@ -77,7 +77,7 @@ class Reconciler:
         plan = make_plan(in_force.desired, observed, node.machine, {})
         applied = prepare(plan, node.resctrl, ledger)
         placement = Placement(node, in_force.rules, managed_groups(in_force.desired, observed))
-        contention = Contention(lambda tid: start_time(node.proc, tid))
+        contention = Contention(lambda tid: start_time(node.proc, tid), placement.managed)
         return cls(node, ledger, in_force, placement, contention), plan, applied
 
     def correct(self) -> tuple[Plan, Applied]:
@@ -100,7 +100,9 @@ class Reconciler:
         self.contended = contended(leave)
         self.placement.leave = frozenset(thread.tid for thread in leave)
         for path in dict.fromkeys(thread.path for thread in place):
-            report.outcomes.append(self.placement.place(path))
+            outcome = self.placement.place(path)
+            report.outcomes.append(outcome)
+            self.contention.placed(t for t in place if t.path == path and t.tid not in outcome.failures)
             yield
 
     def close(self) -> None:

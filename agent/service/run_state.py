@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def write_run_state(run: Path, resctrl_root: Path, state: RunState) -> None:
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(asdict(state)) + "\n")
     fresh.replace(path)
+
+
+def forget_run_state(run: Path, resctrl_root: Path) -> None:
+    """Removes the file of an agent that stops."""
+    with suppress(OSError):
+        run_state_path(run, resctrl_root).unlink()
 
 
 def read_run_state(run: Path, resctrl_root: Path) -> RunState | None:

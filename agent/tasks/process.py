@@ -67,6 +67,18 @@ def threads_of(proc: Path, pid: int) -> list[int]:
         return []
 
 
+def children_of(proc: Path, pid: int) -> list[int] | None:
+    """The processes that the process (any of its threads) has created and that live; None when it is gone itself.
+
+    Empty where the kernel does not tell (CONFIG_PROC_CHILDREN).
+    """
+    threads = threads_of(proc, pid)
+    if not threads:
+        return None
+    texts = (_read(f"{proc}/{pid}/task/{tid}/children") for tid in threads)
+    return [int(child) for text in texts if text for child in text.split()]
+
+
 def process_of(proc: Path, tid: int) -> int | None:
     """The process (thread group) of the thread; None when it is gone."""
     status = _read(f"{proc}/{tid}/status")

@@ -16,7 +16,7 @@ def emulated_resctrl(machine: str, kernel: str, *mount_options: str) -> Iterator
     directory = Path(tempfile.mkdtemp(prefix="resctrl-agent-test-"))
     directory.chmod(0o755)
     place = directory / "resctrl"
-    with _running(place, machine, kernel, mount_options):
+    with emulator_at(place, machine, kernel, *mount_options):
         yield place
     # Not with all that is in it: should it still be mounted, that would be the emulated files.
     place.rmdir()
@@ -24,7 +24,8 @@ def emulated_resctrl(machine: str, kernel: str, *mount_options: str) -> Iterator
 
 
 @contextmanager
-def _running(place: Path, machine: str, kernel: str, mount_options: tuple[str, ...]) -> Iterator[None]:
+def emulator_at(place: Path, machine: str, kernel: str, *mount_options: str) -> Iterator[None]:
+    """The command on a place that stays; unmounted at the end."""
     command = [sys.executable, "-m", "agent", "emulate", str(place), "--machine", machine, "--kernel", kernel]
     command += [f"--mount-option={option}" for option in mount_options]
     emulator = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

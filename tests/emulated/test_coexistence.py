@@ -6,11 +6,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.emulated.cgroup_tree import V2_MOUNTS, Tree, own_tree
+from tests.emulated.emulated_resctrl import emulator_at
 from tests.emulated.running_agent import DEADLINE_S, Agent, running_agent, start_agent, until
 from tests.emulated.test_placement import IDLE_THREADS, in_group, policy
 
@@ -267,3 +269,22 @@ def test_losing_the_state_directory_costs_nothing_but_the_right_to_remove(tmp_pa
         until(in_group(agent, "batch", tree, "batch"), "in batch")
     assert agent.command("release").returncode == 0
     assert {"batch", "latency"} <= groups(agent.resctrl)
+
+
+def test_a_remount_puts_the_last_good_policy_in_force_though_the_file_is_broken(tmp_path, tree):
+    place = tmp_path / "resctrl"
+    with ExitStack() as first:
+        first.enter_context(emulator_at(place, "xeon-2s", "6.12"))
+        agent = start_agent(tmp_path, place, policy(tree), "--cgroup", str(V2_MOUNT))
+        agent.wait_for("started")
+        agent.write_policy(policy(tree).replace("20%", "200%"))
+        agent.wait_for("policy refused")
+    try:
+        agent.wait_for("resctrl is gone, waiting for it to be mounted again")
+        with emulator_at(place, "xeon-2s", "6.12"):
+            until(lambda: groups(place) == {"batch", "latency"}, "the classes have their groups again")
+            until(lambda: "MB:0= 20" in (place / "batch/schemata").read_text(), "and their limits")
+            agent.write_policy(policy(tree).replace("20%", "40%"))
+            until(lambda: "MB:0= 40" in (place / "batch/schemata").read_text(), "the mended file is followed")
+    finally:
+        agent.stop()

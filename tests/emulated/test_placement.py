@@ -1,9 +1,12 @@
 """Wherever a thread comes from, it ends in the group that the rules say."""
 
+import contextlib
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -189,8 +192,8 @@ CLONE_ARGUMENTS = (
 """struct clone_args of linux/sched.h."""
 
 
-def clone_into(directory: Path) -> int:
-    """clone3 with CLONE_INTO_CGROUP, as systemd and crun start things; the child waits for a signal."""
+def clone_into(directory: Path, script: str = "exec sleep 60") -> int:
+    """clone3 with CLONE_INTO_CGROUP, as systemd and crun start things; the child runs a script of the shell."""
 
     class Arguments(ctypes.Structure):
         _fields_ = [(name, ctypes.c_uint64) for name in CLONE_ARGUMENTS]
@@ -199,7 +202,7 @@ def clone_into(directory: Path) -> int:
     arguments = Arguments(flags=0x200000000, exit_signal=17, cgroup=cgroup)
     pid = ctypes.CDLL(None).syscall(435, ctypes.byref(arguments), ctypes.sizeof(arguments))
     if pid == 0:
-        os.execv("/bin/sleep", ["sleep", "60"])  # noqa: S606 - the child of a bare clone
+        os.execv("/bin/sh", ["sh", "-c", script])  # noqa: S606 - the child of a bare clone
     os.close(cgroup)
     assert pid > 0
     return pid
@@ -277,3 +280,56 @@ def test_a_thread_that_keeps_being_taken_away_is_left_after_three_times(tmp_path
         assert child.pid in agent.tasks("theirs")
         agent.follow(policy(v2_tree).replace("20%", "30%"))
         until(lambda: child.pid in agent.tasks("batch"), "a new policy tries again")
+
+
+FORKS_AFTER_EXEC = """\
+import os, sys
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        import time; time.sleep(60); os._exit(0)
+if sys.argv[1] == "daemon":
+    os._exit(0)
+import time; time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["stays", "daemon"])
+def test_children_that_a_program_forks_at_once_are_placed_with_it_and_without_it(v2_tree, start, tmp_path, kind):
+    program = tmp_path / "program"
+    shutil.copy(Path(sys.executable).resolve(), program)
+    rule = f"rules:\n  - {{class: latency, when: {{exe: {program}}}, name: programs}}\n"
+    with start(v2_tree) as agent:
+        agent.follow(policy(v2_tree).replace("rules:\n", rule))
+        started = [
+            subprocess.Popen([program, "-c", FORKS_AFTER_EXEC, kind], start_new_session=True, env={}) for _ in range(10)
+        ]
+        v2_tree.children += started
+
+        def running() -> set[int]:
+            found = set()
+            for entry in Path("/proc").iterdir():
+                with contextlib.suppress(OSError):
+                    if entry.name.isdecimal() and (entry / "exe").readlink() == program:
+                        found.add(int(entry.name))
+            return found
+
+        expected = 10 * (4 if kind == "stays" else 3)
+        try:
+            until(lambda: len(running()) == expected, "all are running")
+            until(lambda: running() <= agent.tasks("latency"), "all are in latency")
+        finally:
+            for pid in running():
+                os.kill(pid, 9)
+
+
+def test_a_child_of_a_process_born_into_a_cgroup_that_is_gone_is_placed(v2_tree, start):
+    with start(v2_tree) as agent:
+        directory = v2_tree.make("batch/made")
+        os.kill(agent.process.pid, signal.SIGSTOP)
+        try:
+            pid = clone_into(directory, "sleep 60 & exit")
+            os.waitpid(pid, 0)
+        finally:
+            os.kill(agent.process.pid, signal.SIGCONT)
+        until(in_group(agent, "batch", v2_tree, "batch/made"), "the grandchild is in batch")

@@ -26,10 +26,18 @@ def test_names_that_are_not_utf8_survive():
     assert event.path == "/caf\udce9"
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
-@pytest.mark.parametrize("path", [b"/" + 1022 * b"x" + b"\0", b"\0", b""])
+CUT_SHORT = [b"/" + 1022 * b"x" + b"\0", b"\0", b""]
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+@pytest.mark.parametrize("path", CUT_SHORT)
 def test_a_path_that_was_cut_short_is_no_event(kind: int, path: bytes):
     assert _event(record(kind, path)) is None
+
+
+@pytest.mark.parametrize("path", CUT_SHORT)
+def test_a_task_that_moved_can_be_asked_where_to_when_the_path_was_cut_short(path: bytes):
+    assert _event(record(4, path, tid=77)) == Event(EventKind.ATTACHED, 1_000_000_007, 0, 77, "")
 
 
 def test_the_longest_path_that_fits_is_an_event():

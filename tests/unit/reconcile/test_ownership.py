@@ -101,3 +101,34 @@ def test_a_state_directory_that_cannot_be_made_says_so(tmp_path):
     ledger = Ledger.open(tmp_path / "state", ROOT, "boot")
     with pytest.raises(StateError, match="cannot remember which groups are the agent's"):
         ledger.intend("batch")
+
+
+def test_what_was_the_agents_on_an_earlier_mount_is_not_on_this_one(tmp_path):
+    """A new mount gives its groups the inodes that those of the earlier one had."""
+    mount = tmp_path / "resctrl"
+    (mount / "info").mkdir(parents=True)
+    ledger = Ledger.open(tmp_path / "state", mount, "boot")
+    ledger.intend("batch")
+    ledger.created("batch", 7)
+    ledger.note_found("", {"MB": {0: 100}})
+    again = Ledger.open(tmp_path / "state", mount, "boot")
+    assert again.owned(Groups(batch=7)) == {"batch"}
+    (mount / "info").rmdir()
+    (mount / "info").mkdir()
+    anew = Ledger.open(tmp_path / "state", mount, "boot")
+    assert anew.owned(Groups(batch=7)) == set()
+    assert not anew.found
+
+
+def test_what_no_longer_exists_is_forgotten(ledger):
+    ledger.intend("came-to-nothing")
+    ledger.intend("batch")
+    ledger.created("batch", 7)
+    ledger.settle(Groups(batch=7))
+    assert ledger.owned(Groups(batch=7, **{"came-to-nothing": 9})) == {"batch"}
+
+
+def test_a_file_that_is_nested_without_end_is_an_empty_ledger(ledger):
+    ledger.intend("batch")
+    ledger.path.write_text("[" * 100_000)
+    assert reopened(ledger).owned(Groups(batch=7)) == set()

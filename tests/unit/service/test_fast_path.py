@@ -52,7 +52,7 @@ def attached(path, tid=1):
 
 def fast_path(placements):
     asked, troubles = [], []
-    path = FastPath(lambda: asked.append("everything"), troubles.append)
+    path = FastPath(lambda _: asked.append("everything"), troubles.append)
     path.use(placements)
     return path, asked, troubles
 

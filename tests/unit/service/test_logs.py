@@ -1,3 +1,4 @@
+import fcntl
 import io
 import json
 import logging
@@ -5,6 +6,7 @@ import os
 import pty
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -205,3 +207,32 @@ def test_reconfiguring_reaches_loggers_that_were_used_before() -> None:
         logs.configure("info", stream)
         log.info("Here")
     assert [len(lines(first)), len(lines(second))] == [1, 1]
+
+
+def test_a_full_disk_stops_nobody_from_logging() -> None:
+    with Path("/dev/full").open("w") as stream:
+        logs.configure("info", stream)
+        structlog.get_logger().info("lost")
+
+
+def test_a_reader_that_stalls_loses_lines_and_is_told_how_many() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading) as reader:
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+        logs.configure("info", stream)
+        log = structlog.get_logger()
+        for number in range(200):
+            log.info("line", number=number)
+        while "dropped" not in (line := reader.readline()):
+            log.info("again")
+        assert int(re.search(r"\d+", line)[0]) > 100
+
+
+def test_a_reader_that_has_gone_stops_nobody_from_logging() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    logs.configure("info", stream)
+    structlog.get_logger().info("lost")
+    with suppress(BrokenPipeError):
+        stream.close()
