@@ -4,11 +4,12 @@ from argparse import Namespace
 
 from agent.cli.arguments import PROGRAM
 from agent.cli.errors import CommandError, UsageError
-from agent.cli.output import complain
+from agent.cli.output import complain, tell_json
 from agent.cli.places import places_of
 from agent.cli.problems import quoting, tell_problems
 from agent.cli.statuses import FAILED, POLICY_REFUSED, WRONG_USAGE
 from agent.policy.problem import PolicyRefusedError
+from agent.policy.render import as_json
 from agent.reconcile.apply import ApplyError, PlanObstructedError
 from agent.reconcile.ownership import StateError
 from agent.resctrl.errors import AlreadyRunningError, LockTimeoutError, MachineError, NotResctrlError, ResctrlError
@@ -35,7 +36,10 @@ _EXPECTED = (
 def tell_of(error: Exception, arguments: Namespace) -> int | None:
     """Says what failed and returns the exit status; None for what only a mistake in the program explains."""
     if isinstance(error, PolicyRefusedError):
-        tell_problems(quoting(error.problems, places_of(arguments)))
+        if arguments.output == "json" and arguments.command != "run":
+            tell_json({"ok": False, "problems": [as_json(problem) for problem in error.problems]})
+        else:
+            tell_problems(quoting(error.problems, places_of(arguments)))
         return POLICY_REFUSED
     lines = _lines_of(error)
     if lines is None:

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -111,6 +112,15 @@ def test_output_that_cannot_be_written_is_a_failure(policy):
     with Path("/dev/full").open("w") as full:
         ran = check(policy("version: 1\n"), full)
     assert (ran.returncode, ran.stderr) == (1, "resctrl-agent: error: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", [["plan"], ["apply"], ["explain", "1"]])
+def test_a_refused_policy_is_json_where_json_is_asked_for(command, capsys, tmp_path):
+    assert main([*command, "--policy", str(tmp_path / "none.yaml"), "--output", "json"]) == 78
+    captured = capsys.readouterr()
+    shown = json.loads(captured.out)
+    assert (shown["ok"], captured.err) == (False, "")
+    assert [(each["file"], each["severity"]) for each in shown["problems"]] == [("none.yaml", "error")]
 
 
 def test_in_the_journal_an_error_has_its_priority(tmp_path):
