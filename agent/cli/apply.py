@@ -22,6 +22,7 @@ from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome
 from agent.reconcile.plan import Action, MoveTasks
 from agent.resctrl.errors import AlreadyRunningError
+from agent.resctrl.machine import Machine
 from agent.resctrl.mount import MountPoint
 from agent.service.places import mount_if_needed
 from agent.service.reconciler import InForce, PassReport, Reconciler, bring_to
@@ -52,7 +53,7 @@ def run(arguments: Namespace) -> int:
     if arguments.output == "json":
         tell_json(_as_json(done, mounted))
     else:
-        tell(_as_text(done, mounted))
+        tell(_as_text(done, mounted, node.machine))
     return _tell_unplaced(done.outcomes)
 
 
@@ -97,9 +98,9 @@ def _as_json(done: _Done, mounted: MountPoint | None) -> dict[str, object]:
     }
 
 
-def _as_text(done: _Done, mounted: MountPoint | None) -> list[str]:
+def _as_text(done: _Done, mounted: MountPoint | None, machine: Machine) -> list[str]:
     first = [f"mount resctrl at {mounted.path}"] if mounted else []
-    lines = [*first, *sentences(done.changes)]
+    lines = [*first, *sentences(done.changes, machine)]
     return [*lines, *(f"note: {note}" for note in done.notes)] if lines else ["nothing to do"]
 
 

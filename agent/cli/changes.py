@@ -2,21 +2,28 @@
 
 from collections.abc import Iterable
 
+from agent.cli.amounts import amount_text
 from agent.reconcile.desired import ranges
 from agent.reconcile.plan import Action, CreateGroup, MoveTasks, RemoveGroup, SetCpus, SetMode, WriteSchemata
 from agent.resctrl.cpulist import format_cpu_list
+from agent.resctrl.machine import Machine
 from agent.resctrl.schemata import value_text
 
+ROOT_GROUP = "the root group"
 
-def sentences(actions: Iterable[Action]) -> list[str]:
-    """One line each, in order; writes of the same value to several domains of a group share a line."""
+
+def sentences(actions: Iterable[Action], machine: Machine | None = None) -> list[str]:
+    """One line each, in order; writes of the same value to several domains of a group share a line.
+
+    With a ``machine`` amounts have their units, without one they are as the kernel takes them.
+    """
     lines: dict[str | tuple[str, str, int | None, int], list[WriteSchemata]] = {}
     for action in actions:
         if isinstance(action, WriteSchemata):
             lines.setdefault((action.group, action.resource, action.before, action.after), []).append(action)
         else:
             lines[_sentence(action)] = []
-    return [key if isinstance(key, str) else _write(writes) for key, writes in lines.items()]
+    return [key if isinstance(key, str) else _write(writes, machine) for key, writes in lines.items()]
 
 
 def threads_text(count: int) -> str:
@@ -26,7 +33,7 @@ def threads_text(count: int) -> str:
 
 def group_name(group: str) -> str:
     """``group batch``; the root group has no name."""
-    return f"group {group}" if group else "the root group"
+    return f"group {group}" if group else ROOT_GROUP
 
 
 def _sentence(action: Action) -> str:
@@ -44,14 +51,18 @@ def _sentence(action: Action) -> str:
     raise TypeError(f"{action} is no action with a sentence of its own")
 
 
-def _write(writes: list[WriteSchemata]) -> str:
+def _write(writes: list[WriteSchemata], machine: Machine | None) -> str:
     first = writes[0]
     domains = tuple(write.domain for write in writes)
-    before = "none" if first.before is None else value_text(first.resource, first.before)
+    before = "none" if first.before is None else _amount(machine, first.resource, first.before)
     return (
         f"write {first.resource} domain{'s' if len(domains) > 1 else ''} {ranges(domains)} of "
-        f"{group_name(first.group)}: {before} → {value_text(first.resource, first.after)}"
+        f"{group_name(first.group)}: {before} → {_amount(machine, first.resource, first.after)}"
     )
+
+
+def _amount(machine: Machine | None, resource: str, value: int) -> str:
+    return value_text(resource, value) if machine is None else amount_text(machine, resource, value)
 
 
 def _cpus(cpus: frozenset[int]) -> str:

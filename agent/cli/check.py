@@ -1,10 +1,11 @@
 """``check``: what is wrong with the policy, and what a machine makes of it. Changes nothing."""
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 
 from agent.cli.arguments import COMMANDS, Commands
+from agent.cli.changes import ROOT_GROUP
 from agent.cli.described import Described, machine_here, machine_named
 from agent.cli.maps import tell_map
 from agent.cli.output import complain, remark, tell, tell_json
@@ -16,12 +17,16 @@ from agent.policy import Loaded, load
 from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError, Problem, Severity
 from agent.policy.render import as_json
-from agent.reconcile.desired import Desired, resolve
+from agent.reconcile.desired import Desired, DesiredGroup, resolve
 from agent.reconcile.rules import RuleBook
+from agent.resctrl.cpulist import format_cpu_list
 from agent.resctrl.machine import Machine
 from agent.service.places import Places
 
-NO_MACHINE = "note: resctrl is not mounted here, so only the policy itself was checked; name a machine with --machine"
+NO_MACHINE = (
+    "note: resctrl is not mounted here, so only the policy itself was checked; to compare it with this machine mount "
+    "resctrl (systemctl start sys-fs-resctrl.mount), or name another machine with --machine"
+)
 
 
 def add_parser(commands: Commands) -> None:
@@ -41,7 +46,8 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: Namespace) -> int:
     """0 where the policy can be put in force, 78 where it is refused."""
     places = places_of(arguments)
-    findings = _check(places, machine_named(arguments.machine)) if arguments.machine else _check_here(places)
+    named = arguments.machine
+    findings = _check(places, lambda: machine_named(named)) if named else _check_here(places)
     if arguments.output == "json":
         tell_json(_as_json(findings))
     else:
@@ -54,7 +60,7 @@ class _Findings:
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
     """None where the policy is refused whatever the machine."""
-    machine: Machine | None = None
+    described: Described | None = None
     desired: Desired | None = None
     """What would be written; None where there is no machine to write it to."""
 
@@ -65,24 +71,25 @@ class _Findings:
 
 def _check_here(places: Places) -> _Findings:
     """Users are looked up too: those of a machine that is only described are not known."""
-    described = machine_here(places)
-    findings = _check(places, described)
-    if findings.loaded is None or described is None:
+    findings = _check(places, lambda: machine_here(places))
+    if findings.loaded is None or findings.described is None:
         return findings
     unknown = quoting(_unknown_users(findings.loaded.policy), places)
     return replace(findings, problems=(*findings.problems, *unknown))
 
 
-def _check(places: Places, described: Described | None) -> _Findings:
+def _check(places: Places, find_machine: Callable[[], Described | None]) -> _Findings:
+    """A mistake of the policy's own is said whether or not there is a machine to compare it with."""
     try:
         loaded = load(places.policy, insecure=places.insecure_policy)
     except PolicyRefusedError as refused:
         return _Findings(refused.problems)
+    described = find_machine()
     if described is None:
         return _Findings(loaded.warnings, loaded)
     desired = resolve(loaded.policy, described.machine, described.root)
     problems = (*loaded.warnings, *quoting(desired.problems, places))
-    return _Findings(problems, loaded, described.machine, desired)
+    return _Findings(problems, loaded, described, desired)
 
 
 def _unknown_users(policy: Policy) -> Iterator[Problem]:
@@ -110,20 +117,39 @@ def _tell(findings: _Findings, places: Places) -> None:
     policy = findings.loaded.policy
     rules = _number(policy.rules, "rule", "rules")
     tell([f"{name}: fine: {_number(policy.classes, 'class', 'classes')}, {rules}"])
-    if findings.machine is None or findings.desired is None:
+    if findings.described is None or findings.desired is None:
         remark(NO_MACHINE)
     else:
-        _tell_resolved(findings.desired, findings.machine)
+        _tell_table(findings.desired, findings.described.machine)
+        _tell_map(findings.desired, findings.described)
 
 
-def _tell_resolved(desired: Desired, machine: Machine) -> None:
-    groups = {group.class_name: group for group in desired.groups.values()}
-    resources = [resource for group in groups.values() for resource in group.schemata]
-    columns = tuple(dict.fromkeys(resources))
-    rows = [(name, *(values_text(r, group.schemata[r]) for r in columns)) for name, group in groups.items()]
-    if columns:
-        tell(["", *table(("CLASS", *columns), rows)])
-    tell_map(machine, {name: group.schemata for name, group in groups.items()}, None)
+def _tell_table(desired: Desired, machine: Machine) -> None:
+    groups = desired.groups.values()
+    resources = tuple(dict.fromkeys(resource for group in groups for resource in group.schemata))
+    cpus = ("CPUS",) if any(group.cpus is not None for group in groups) else ()
+    rows = [
+        (
+            group.class_name,
+            *(_cpus(group) for _ in cpus),
+            *(values_text(machine, resource, group.schemata[resource]) for resource in resources),
+        )
+        for group in groups
+    ]
+    if cpus or resources:
+        tell(["", *table(("CLASS", *cpus, *resources), rows)])
+
+
+def _cpus(group: DesiredGroup) -> str:
+    return "-" if group.cpus is None else format_cpu_list(group.cpus) or "none"
+
+
+def _tell_map(desired: Desired, described: Described) -> None:
+    groups = {group.class_name: group.schemata for group in desired.groups.values()}
+    if "" in desired.groups:
+        tell_map(described.machine, groups, None)
+    else:
+        tell_map(described.machine, {**groups, ROOT_GROUP: described.root}, ROOT_GROUP)
 
 
 def _number(things: Sized, one: str, many: str) -> str:

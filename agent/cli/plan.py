@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
         changes = [action.as_json() for action in plan.actions]
         tell_json({"changes": changes, "obstacles": [str(obstacle) for obstacle in plan.obstacles]})
     else:
-        tell(sentences(plan.actions) or ["nothing to do"])
+        tell(sentences(plan.actions, node.machine) or ["nothing to do"])
     if plan.obstacles:
         raise PlanObstructedError(plan.obstacles)
     return DIFFERENCES if plan.actions and arguments.exit_code else 0

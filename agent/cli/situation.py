@@ -50,6 +50,8 @@ class GroupStatus:
     """In force; empty where the group does not exist."""
     mode: str | None
     """None: the group does not exist."""
+    cpus: frozenset[int]
+    """Whose tasks of the root group use this group's share; empty where the group does not exist."""
     threads: int
     workloads: tuple[Workload, ...]
     """The largest first."""
@@ -134,6 +136,7 @@ def _groups(
             ours=name in ours,
             schemata=existing.schemata if existing else {},
             mode=existing.mode if existing else None,
+            cpus=existing.cpus if existing else frozenset(),
             threads=threads,
             workloads=_workloads(found, class_name),
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent.cli.changes import sentences, threads_text
+from agent.cli.changes import ROOT_GROUP, sentences, threads_text
 from agent.cli.machine_text import mount_line, one_line
 from agent.cli.maps import tell_map
 from agent.cli.output import tell
@@ -11,6 +11,7 @@ from agent.cli.situation import GroupStatus, Holdings, Situation
 from agent.cli.status_json import UNKNOWN, event_source
 from agent.cli.table import table, values_text
 from agent.policy.problem import Severity
+from agent.resctrl.cpulist import format_cpu_list
 
 FEW = 5
 """Workloads of a class that are shown unless all are asked for."""
@@ -23,7 +24,7 @@ def tell_status(situation: Situation, workloads_a_class: int | None) -> None:
     tell(_workloads(situation, workloads_a_class))
     tell(["", *_state(situation)])
     groups = {_label(group): group.schemata for group in situation.groups if group.mode is not None}
-    root = next((_label(group) for group in situation.groups if not group.group and group.class_name is None), None)
+    root = next((ROOT_GROUP for group in situation.groups if not group.group and group.class_name is None), None)
     tell_map(situation.machine, groups, root)
 
 
@@ -59,17 +60,28 @@ def _policy(situation: Situation) -> str:
 
 def _table(situation: Situation) -> list[str]:
     resources = tuple(dict.fromkeys(resource for group in situation.groups for resource in group.schemata))
+    cpus = ("CPUS",) if _names_cpus(situation) else ()
     rows = [
         (
             group.class_name or _whose(group),
             (group.group or "/") if group.mode else "none yet",
             str(group.threads),
             str(len(group.workloads)) if group.class_name else "-",
-            *(values_text(resource, group.schemata.get(resource, {})) or "-" for resource in resources),
+            *(format_cpu_list(group.cpus) or "none" for _ in cpus),
+            *(_amounts(situation, group, resource) for resource in resources),
         )
         for group in situation.groups
     ]
-    return table(("CLASS", "GROUP", "THREADS", "WORKLOADS", *resources), rows)
+    return table(("CLASS", "GROUP", "THREADS", "WORKLOADS", *cpus, *resources), rows)
+
+
+def _names_cpus(situation: Situation) -> bool:
+    classes = situation.in_force.policy.classes.values() if situation.in_force else ()
+    return any(spec.cpus for spec in classes)
+
+
+def _amounts(situation: Situation, group: GroupStatus, resource: str) -> str:
+    return values_text(situation.machine, resource, group.schemata.get(resource, {})) or "-"
 
 
 def _whose(group: GroupStatus) -> str:
@@ -79,7 +91,7 @@ def _whose(group: GroupStatus) -> str:
 
 
 def _label(group: GroupStatus) -> str:
-    return group.class_name or (f"{group.group} {_whose(group)}" if group.group else "the root group")
+    return group.class_name or (f"{group.group} {_whose(group)}" if group.group else ROOT_GROUP)
 
 
 def _workloads(situation: Situation, at_most: int | None) -> Iterator[str]:
@@ -104,7 +116,7 @@ def _state(situation: Situation) -> Iterator[str]:
             f"keeps moving to group {contended['other_group']}"
         )
     if situation.plan is not None:
-        changes = sentences(situation.plan.preparation)
+        changes = sentences(situation.plan.preparation, situation.machine)
         yield "differs from the policy:" if changes else "differs from the policy: nothing"
         yield from (f"  {change}" for change in changes)
         yield from (f"  cannot be put right: {obstacle}" for obstacle in situation.plan.obstacles)

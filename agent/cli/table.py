@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agent.cli.amounts import amount_text
 from agent.reconcile.desired import ranges
+from agent.resctrl.machine import Machine
 from agent.resctrl.schemata import Schemata, value_text
 
 
@@ -21,12 +23,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
-def values_text(resource: str, values: Mapping[int, int]) -> str:
+def values_text(machine: Machine, resource: str, values: Mapping[int, int]) -> str:
     """``0–1: 7ff; 2: ff``: domains of the same value together."""
     domains: dict[int, list[int]] = {}
     for domain in sorted(values):
         domains.setdefault(values[domain], []).append(domain)
-    return "; ".join(f"{ranges(tuple(ids))}: {value_text(resource, value)}" for value, ids in domains.items())
+    return "; ".join(f"{ranges(tuple(ids))}: {amount_text(machine, resource, value)}" for value, ids in domains.items())
 
 
 def schemata_as_json(schemata: Schemata) -> dict[str, dict[str, str]]:

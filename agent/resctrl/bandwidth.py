@@ -70,6 +70,17 @@ def unlimited(bandwidth: BandwidthResource) -> int:
     return bandwidth.maximum
 
 
+def step_text(bandwidth: BandwidthResource, value: int) -> str:
+    """What a value of the machine's means: ``20 %``, ``1000 MiB/s``, ``10 GB/s``."""
+    match bandwidth.unit:
+        case BandwidthUnit.PERCENT:
+            return _percent_text(Fraction(value))
+        case BandwidthUnit.MBPS:
+            return f"{value} MiB/s"
+        case BandwidthUnit.EIGHTH_GBPS:
+            return _rate_text(value * BYTES_OF_STEP[bandwidth.unit])
+
+
 def _step(bandwidth: BandwidthResource, steps: Fraction, asked: str) -> StepResult:
     """The first value the machine takes that is not below ``steps``, or its maximum."""
     least = max(bandwidth.min_bandwidth, 1)
@@ -77,24 +88,14 @@ def _step(bandwidth: BandwidthResource, steps: Fraction, asked: str) -> StepResu
     value = min(rounded, bandwidth.maximum)
     if value == steps:
         return StepResult(value, None)
-    got = _value_text(bandwidth, Fraction(value))
+    got = step_text(bandwidth, value)
     if steps > bandwidth.maximum:
         reason = f"the most there is: {got}"
     elif steps < least:
-        reason = f"the machine's least is {_value_text(bandwidth, Fraction(least))}: {got}"
+        reason = f"the machine's least is {step_text(bandwidth, least)}: {got}"
     else:
-        reason = f"the machine's steps are {_value_text(bandwidth, Fraction(bandwidth.granularity))}: {got}"
+        reason = f"the machine's steps are {step_text(bandwidth, bandwidth.granularity)}: {got}"
     return StepResult(value, f"asked {asked}, {reason}")
-
-
-def _value_text(bandwidth: BandwidthResource, value: Fraction) -> str:
-    match bandwidth.unit:
-        case BandwidthUnit.PERCENT:
-            return _percent_text(value)
-        case BandwidthUnit.MBPS:
-            return f"{value} MiB/s"
-        case BandwidthUnit.EIGHTH_GBPS:
-            return _rate_text(value * BYTES_OF_STEP[bandwidth.unit])
 
 
 def _percent_text(percent: Fraction) -> str:

@@ -148,6 +148,14 @@ def test_the_text_shows_mount_agent_policy_classes_and_ways(agent):
     assert "differs from the policy: nothing" in lines
 
 
+def test_cpus_have_a_column_where_a_class_names_some(agent):
+    agent.write(POLICY.replace("mb: 20%", "mb: 20%, cpus: 1"))
+    agent("apply")
+    rows = [line.split() for line in agent("status").out.splitlines()]
+    assert ["CLASS", "GROUP", "THREADS", "WORKLOADS", "CPUS", "MB", "L3"] in rows
+    assert ["batch", "batch", "0", "0", "1", "0–1:", "20", "0–1:", "f"] in rows
+
+
 def test_few_workloads_are_listed_unless_all_are_asked_for(agent):
     for number in range(7):
         agent.idle(f"batch/{number}")

@@ -2,6 +2,8 @@ import pytest
 
 from agent.cli.changes import sentences
 from agent.reconcile.plan import CreateGroup, MoveTasks, RemoveGroup, SetCpus, SetMode, WriteSchemata
+from agent.resctrl.machine import read_machine
+from tests.unit.cli.conftest import MACHINES
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,12 @@ from agent.reconcile.plan import CreateGroup, MoveTasks, RemoveGroup, SetCpus, S
 )
 def test_each_action_is_a_sentence(action, sentence):
     assert sentences([action]) == [sentence]
+
+
+def test_with_a_machine_rates_have_their_unit():
+    amd = read_machine(MACHINES / "amd", frozenset())
+    write = WriteSchemata("batch", "MB", 0, 2048, 80)
+    assert sentences([write], amd) == ["write MB domain 0 of group batch: max → 10 GB/s (80)"]
 
 
 def test_the_same_write_to_many_domains_is_one_line():

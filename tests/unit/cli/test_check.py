@@ -20,6 +20,7 @@ def test_a_policy_without_a_machine_is_checked_by_itself_and_that_is_said(comman
     ran = command("check", "--policy", policy(FINE), "--proc", nothing_mounted)
     assert (ran.status, ran.out) == (0, "policy.yaml: fine: 2 classes, 2 rules\n")
     assert ran.err.startswith("note: resctrl is not mounted here, so only the policy itself was checked")
+    assert "systemctl start sys-fs-resctrl.mount" in ran.err
 
 
 def test_without_a_machine_nothing_is_resolved(command, policy, nothing_mounted):
@@ -58,14 +59,37 @@ def test_what_would_be_written_is_shown_with_the_map_of_ways(command, policy):
         "batch    0–1: 30   0–1: f\n"
         "\n"
         "L3, domains 0–1\n"
-        "             8    4    0\n"
-        "           HH\n"
-        "  latency  ███ ████ ····  7f0\n"
-        "  batch    ··· ···· ████  f\n"
+        "                    8    4    0\n"
+        "                  HH\n"
+        "  latency         ███ ████ ····  7f0\n"
+        "  batch           ··· ···· ████  f\n"
+        "  the root group  ▒▒▒ ▒▒▒▒ ▒▒▒▒  7ff\n"
         "\n"
-        "█ no other group   ▒ another group too   · not to be used\n"
+        "█ no other group, the root group aside   ▒ another group too   · not to be used\n"
         "H used by other hardware (I/O) too\n"
     )
+
+
+def test_a_default_class_stands_for_the_root_group(command, policy):
+    text = FINE.replace("rules:", "  system: {default: true, l3: 0-30%}\nrules:")
+    ran = command("check", "--policy", policy(text), "--machine", MACHINES / "xeon-11way")
+    assert "  system   ··· ···· ▒▒▒▒  f\n" in ran.out
+    assert "the root group" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("machine", "amounts"), [("epyc-2s", "8 GB/s (64)"), ("mba-mbps", "7630 MiB/s"), ("xeon-2s", "10")]
+)
+def test_rates_have_their_unit_and_cpus_a_column_where_a_class_has_some(command, policy, machine, amounts):
+    text = FINE.replace("mb: 25%", "mb: 8GB/s, cpus: 2-3")
+    file = policy(text.replace("classes:", "resctrl: {bandwidth_capacity: 100GB/s}\nclasses:"))
+    lines = command("check", "--policy", file, "--machine", machine).out.splitlines()
+    header, latency, batch = (line.split() for line in lines[2:5])
+    assert header[:3] == ["CLASS", "CPUS", "MB"]
+    assert latency[1] == "-"
+    assert batch[1] == "2-3"
+    assert f": {amounts} " in lines[4]
+    assert (": max " in lines[3]) is (machine != "xeon-2s")
 
 
 def test_rounding_is_shown_below_the_line_that_asks_for_it(command, policy):
