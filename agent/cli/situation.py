@@ -19,6 +19,7 @@ from agent.resctrl.schemata import Schemata
 from agent.service.places import Places
 from agent.service.reconciler import InForce, bring_to, managed_groups
 from agent.service.run_state import RunState, read_run_state
+from agent.tasks.hierarchy import Hierarchy
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class Situation:
 
     mount: Path
     emulated: bool
+    hierarchy: Hierarchy
+    """Whose cgroups are followed."""
     machine: Machine
     policy: Path
     in_force: InForce | None
@@ -92,6 +95,7 @@ def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
     return Situation(
         mount=node.resctrl.root,
         emulated=node.resctrl.emulated,
+        hierarchy=node.hierarchy,
         machine=node.machine,
         policy=places.policy,
         in_force=in_force,
@@ -102,8 +106,17 @@ def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
         closids=_closids(node.machine, observed, ours),
         rmids=_rmids(node.machine, observed, ours),
         agent_runs=agent_runs,
-        daemon=_daemon(places, node) if agent_runs else None,
+        daemon=running_daemon(places, node),
     )
+
+
+def running_daemon(places: Places, node: Node) -> RunState | None:
+    """What the agent that looks after this mount says of itself; None where none runs, or it cannot be read."""
+    if not node.resctrl.claimed_by_other():
+        return None
+    state = read_run_state(places.run, node.resctrl.root)
+    # What was written by an agent that is no more is not its successor's.
+    return state if state is not None and (node.proc / str(state.pid)).exists() else None
 
 
 def _in_force(places: Places, node: Node, ledger: Ledger) -> tuple[InForce | None, tuple[Problem, ...]]:
@@ -170,9 +183,3 @@ def _by_owner(names: Iterable[str], ours: frozenset[str]) -> tuple[tuple[str, ..
 def _monitoring_paths(group: Group) -> Iterable[str]:
     prefix = f"{group.name}/" if group.name else ""
     return (f"{prefix}mon_groups/{name}" for name in group.monitoring_groups)
-
-
-def _daemon(places: Places, node: Node) -> RunState | None:
-    """What was written by an agent that is no more is not its successor's."""
-    state = read_run_state(places.run, node.resctrl.root)
-    return state if state is not None and (node.proc / str(state.pid)).exists() else None

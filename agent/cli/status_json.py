@@ -6,7 +6,8 @@ from dataclasses import asdict
 from agent.cli.situation import GroupStatus, Holdings, Situation
 from agent.cli.table import schemata_as_json
 from agent.policy.render import as_json as problem_as_json
-from agent.reconcile.survey import Workload
+from agent.reconcile.survey import Misplaced, Workload
+from agent.tasks.hierarchy import Hierarchy
 
 NOBODY = "none"
 """The event source where no agent runs."""
@@ -15,17 +16,23 @@ UNKNOWN = "unknown"
 """An agent runs, but what it wrote down cannot be read."""
 
 
+MISPLACED = 20
+"""Threads out of place that are named; ``misplaced`` is how many there are."""
+
+
 def as_json(situation: Situation) -> dict[str, object]:
-    """Where the policy is missing or refused, ``classes`` is empty and ``misplaced`` and ``drift`` are None."""
+    """Where the policy is missing or refused, ``classes`` is empty, and ``misplaced``, its threads and ``drift`` are None."""
     plan, found = situation.plan, situation.survey
     return {
         "mount": str(situation.mount),
         "emulated": situation.emulated,
+        "cgroups": _cgroups(situation.hierarchy),
         "event_source": event_source(situation),
         "classes": [_class(group) for group in situation.groups if group.class_name is not None],
         "other_groups": [_other(group) for group in situation.groups if group.class_name is None],
         "workloads": [_workload(each) for group in situation.groups for each in group.workloads],
         "misplaced": len(found.misplaced) if found else None,
+        "misplaced_threads": [_misplaced(each) for each in found.misplaced[:MISPLACED]] if found else None,
         "closids": _holdings(situation.closids),
         "rmids": _holdings(situation.rmids),
         "drift": [action.as_json() for action in plan.preparation] if plan else None,
@@ -41,6 +48,18 @@ def event_source(situation: Situation) -> str:
     if not situation.agent_runs:
         return NOBODY
     return situation.daemon.event_source if situation.daemon else UNKNOWN
+
+
+def _cgroups(hierarchy: Hierarchy) -> dict[str, object]:
+    return {
+        "version": hierarchy.version,
+        "controllers": list(hierarchy.controllers),
+        "mount": str(hierarchy.mount),
+    }
+
+
+def _misplaced(thread: Misplaced) -> dict[str, object]:
+    return {"tid": thread.tid, "cgroup": thread.path, "group": thread.group, "actual_group": thread.actual}
 
 
 def _class(group: GroupStatus) -> dict[str, object]:

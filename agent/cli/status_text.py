@@ -1,20 +1,22 @@
 """A situation as people read it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from agent.cli.changes import ROOT_GROUP, sentences, threads_text
+from agent.cli.changes import ROOT_GROUP, group_name, sentences, threads_text
 from agent.cli.machine_text import mount_line, one_line
 from agent.cli.maps import tell_map
+from agent.cli.names import workload_name
 from agent.cli.output import tell
 from agent.cli.problems import counted
 from agent.cli.situation import GroupStatus, Holdings, Situation
 from agent.cli.status_json import UNKNOWN, event_source
 from agent.cli.table import table, values_text
 from agent.policy.problem import Severity
+from agent.reconcile.survey import Misplaced, Workload
 from agent.resctrl.cpulist import format_cpu_list
 
 FEW = 5
-"""Workloads of a class that are shown unless all are asked for."""
+"""Workloads of a class that are shown unless all are asked for, and threads out of place."""
 
 
 def tell_status(situation: Situation, workloads_a_class: int | None) -> None:
@@ -31,6 +33,7 @@ def tell_status(situation: Situation, workloads_a_class: int | None) -> None:
 def _header(situation: Situation) -> Iterator[str]:
     yield mount_line(situation.mount, emulated=situation.emulated)
     yield f"machine: {one_line(situation.machine)}"
+    yield f"cgroups: {str(situation.hierarchy).removeprefix('cgroup ')}"
     yield f"agent: {_agent(situation)}"
     yield f"policy: {_policy(situation)}"
 
@@ -100,20 +103,27 @@ def _workloads(situation: Situation, at_most: int | None) -> Iterator[str]:
             yield ""
             yield f"{group.class_name}:"
             for workload in group.workloads[:at_most]:
-                yield f"  {workload.name}  {threads_text(workload.threads)} ({workload.rule})"
+                yield f"  {_workload(situation, workload)}"
         left = len(group.workloads) - at_most if at_most is not None else 0
         if left > 0:
             yield f"  and {left} more: status --workloads"
 
 
+def _workload(situation: Situation, workload: Workload) -> str:
+    rules = situation.in_force.policy.rules if situation.in_force else ()
+    rule = next((rule for rule in rules if rule.label == workload.rule), None)
+    name = workload_name(workload.name, rule) if rule else workload.name
+    by = "" if workload.name == workload.rule else f" ({workload.rule})"
+    return f"{name}  {threads_text(workload.threads)}{by}"
+
+
 def _state(situation: Situation) -> Iterator[str]:
     if situation.survey is not None:
-        count = len(situation.survey.misplaced)
-        yield f"misplaced: {threads_text(count)}" if count else "misplaced: none"
+        yield from _misplaced(situation.survey.misplaced)
     for contended in situation.daemon.contended if situation.daemon else ():
         yield (
             f"contended: {threads_text(int(str(contended['threads'])))} of {contended['workload']}, which somebody "
-            f"keeps moving to group {contended['other_group']}"
+            f"keeps moving to {group_name(str(contended['other_group']))}"
         )
     if situation.plan is not None:
         changes = sentences(situation.plan.preparation, situation.machine)
@@ -122,6 +132,15 @@ def _state(situation: Situation) -> Iterator[str]:
         yield from (f"  cannot be put right: {obstacle}" for obstacle in situation.plan.obstacles)
     yield f"CLOSIDs: {_held(situation.closids)}"
     yield f"RMIDs: {_held(situation.rmids)}" if situation.rmids.total else "RMIDs: this machine has none"
+
+
+def _misplaced(threads: Sequence[Misplaced]) -> Iterator[str]:
+    yield f"misplaced: {threads_text(len(threads))}" if threads else "misplaced: none"
+    for thread in threads[:FEW]:
+        where, wanted = group_name(thread.actual), group_name(thread.group)
+        yield f"  thread {thread.tid} of {thread.path} is in {where}, should be in {wanted}"
+    if len(threads) > FEW:
+        yield f"  and {len(threads) - FEW} more"
 
 
 def _held(holdings: Holdings) -> str:

@@ -112,7 +112,37 @@ def test_threads_out_of_place_are_counted(agent):
     agent("apply")
     (agent.resctrl / "latency/tasks").write_text(str(pid))
     assert agent.json("status")["misplaced"] == 1
-    assert "misplaced: 1 thread\n" in agent("status").out
+    path = agent.tree.cgroup("batch/one")
+    expected = {"tid": pid, "cgroup": path, "group": "batch", "actual_group": "latency"}
+    assert agent.json("status")["misplaced_threads"] == [expected]
+    line = f"  thread {pid} of {path} is in group latency, should be in group batch\n"
+    assert f"misplaced: 1 thread\n{line}" in agent("status").out
+
+
+def test_few_of_many_threads_out_of_place_are_named(agent):
+    for number in range(5):
+        agent.idle(f"batch/{number}")
+    status = agent.json("status")
+    assert (status["misplaced"], len(status["misplaced_threads"])) == (5 * THREADS, 20)
+    assert {each["actual_group"] for each in status["misplaced_threads"]} == {""}
+    shown = agent("status").out
+    assert shown.count(" is in the root group, should be in group batch\n") == 5
+    assert "  and 20 more\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [(", name: jobs", "  jobs  5 threads"), ("", "  rule 1 (user 0, not comm no-such)  5 threads")]
+)
+def test_the_workload_of_a_rule_on_the_program_is_named_once(agent, name, shown):
+    when = f'{{cgroup: "{agent.tree.cgroup("one")}", user: 0, not: {{comm: no-such}}}}'
+    agent.write(f"version: 1\nclasses: {{batch: {{l3: 50%}}}}\nrules: [{{class: batch, when: {when}{name}}}]\n")
+    agent.idle("one")
+    assert shown in agent("status").out.splitlines()
+
+
+def test_the_hierarchy_that_is_followed_is_said(agent):
+    assert f"cgroups: v2 at {agent.tree.mount}\n" in agent("status").out
+    assert agent.json("status")["cgroups"] == {"version": 2, "controllers": [], "mount": str(agent.tree.mount)}
 
 
 @pytest.mark.parametrize("l3", [None, "130%", "0xfff"])
@@ -140,8 +170,8 @@ def test_the_text_shows_mount_agent_policy_classes_and_ways(agent):
     agent("apply")
     lines = agent("status").out.splitlines()
     assert lines[0] == f"resctrl at {agent.resctrl}, EMULATED: nothing is really limited"
-    assert lines[2] == "agent: not running: tasks stay where they are"
-    assert lines[3] == f"policy: {agent.policy}: 2 classes, 2 rules"
+    assert lines[3] == "agent: not running: tasks stay where they are"
+    assert lines[4] == f"policy: {agent.policy}: 2 classes, 2 rules"
     assert "batch       batch          5          1  0–1: 20   0–1: f" in lines
     assert "  batch           ··· ···· ████  f" in lines
     assert "misplaced: none" in lines
@@ -172,15 +202,17 @@ def test_without_an_agent_there_is_no_source_of_events(agent):
 
 def test_an_agent_says_of_itself_what_nobody_else_knows(agent):
     contended = {"workload": "/w", "class_name": "batch", "other_group": "theirs", "threads": 3}
-    write_run_state(agent.place / "run", agent.resctrl, run_state(os.getpid(), contended))
+    by_root = {**contended, "other_group": ""}
+    write_run_state(agent.place / "run", agent.resctrl, run_state(os.getpid(), contended, by_root))
     with Resctrl.open(agent.resctrl) as daemon:
         daemon.try_claim()
         status = agent.json("status")
         shown = agent("status").out
     assert (status["event_source"], status["daemon"]["pid"]) == ("scan", os.getpid())
-    assert status["contended"] == [contended]
+    assert status["contended"] == [contended, by_root]
     assert "events from scan (no eBPF: tasks are placed up to a second late)" in shown
     assert "contended: 3 threads of /w, which somebody keeps moving to group theirs\n" in shown
+    assert "contended: 3 threads of /w, which somebody keeps moving to the root group\n" in shown
 
 
 def test_what_a_dead_agent_wrote_is_not_its_successors(agent):
