@@ -4,19 +4,23 @@ from argparse import Namespace
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from agent.cli.arguments import COMMANDS, Commands
 from agent.cli.errors import CommandError, UsageError
 from agent.cli.explanation import CgroupExplanation, Judgement, TaskExplanation, ThreadPlace
 from agent.cli.output import tell, tell_json
 from agent.cli.places import open_machine, places_of
+from agent.cli.situation import running_daemon
 from agent.policy import load
 from agent.policy.model import Policy
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
-from agent.reconcile.rules import RuleBook
+from agent.reconcile.rules import RuleBook, Target
 from agent.reconcile.survey import out_of_place, survey
-from agent.tasks.cgroups import cgroup_id, read_threads
+from agent.service.run_state import RunState
+from agent.tasks.cgroups import cgroup_id, read_threads, walk
+from agent.tasks.names import identify
 from agent.tasks.process import Program, cgroup_of, process_of, read_program, threads_of
 
 
@@ -29,27 +33,36 @@ def add_parser(commands: Commands) -> None:
         "group it is in.",
     )
     parser.add_argument(
-        "subject",
-        metavar="PID|CGROUP",
-        help="the id of a process or thread, or the path of a cgroup, with or without the place where it is mounted",
+        "subjects",
+        nargs="+",
+        metavar="PID|CGROUP|UNIT",
+        help="the id of a process or thread; the path of a cgroup, with or without the place where it is mounted; or "
+        "the name of a systemd unit",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:
-    """Raises CommandError where there is no such task or cgroup."""
+    """Raises CommandError, once the others are explained, where there is no such task, cgroup or unit."""
     places = places_of(arguments)
-    tid = _tid(arguments.subject)
+    for subject in arguments.subjects:
+        _check_form(subject)
     policy = load(places.policy, insecure=places.insecure_policy).policy
     node, ledger = open_machine(places)
     with node.resctrl:
-        judge = _Judge(node, policy, RuleBook(policy), _managed(node, policy, ledger))
-        explanation = judge.task(tid) if tid is not None else judge.cgroup(_path(arguments.subject, node))
+        given_up = _given_up(running_daemon(places, node))
+        judge = _Judge(node, policy, RuleBook(policy), _managed(node, policy, ledger), given_up)
+        explained, missing = _explained(judge, arguments.subjects)
     if arguments.output == "json":
-        tell_json(explanation.as_json())
+        _tell_json(explained)
     else:
-        tell(explanation.as_text())
+        _tell_text(explained)
+    if missing:
+        raise CommandError("; ".join(missing))
     return 0
+
+
+Explanation: TypeAlias = TaskExplanation | CgroupExplanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,16 @@ class _Judge:
     policy: Policy
     rules: RuleBook
     managed: frozenset[str]
+    given_up: frozenset[tuple[str, str, str]]
+    """(workload, class, the group that it is left in) of what the running agent has ceased to put back."""
+
+    def explain(self, subject: str) -> list[Explanation]:
+        """Raises CommandError where there is no such thing."""
+        if subject.isdecimal():
+            return [self.task(int(subject))]
+        if subject.startswith("/"):
+            return [self.cgroup(_path(subject, self.node))]
+        return [self.cgroup(path) for path in _paths_of_unit(subject, self.node)]
 
     def task(self, tid: int) -> TaskExplanation:
         """A process with all its threads, or one thread of it."""
@@ -81,7 +104,9 @@ class _Judge:
         own = read_threads(hierarchy.mount, path, hierarchy.threads_file) or []
         groups = Counter(placed.get(tid, "") for tid in own)
         found = survey(self.node, self.rules, self.managed, path)
-        return CgroupExplanation(judgement, groups, found.threads, tuple(found.misplaced))
+        left = sum(self._is_given_up(each.target, each.path, each.actual) for each in found.misplaced)
+        workloads = tuple(found.workloads.values())
+        return CgroupExplanation(judgement, groups, found.threads, workloads, tuple(found.misplaced), left)
 
     def _threads(self, tids: list[int], program: Program) -> list[ThreadPlace]:
         """Threads of one process may be in several cgroups. Those that have ended meanwhile are left out."""
@@ -93,8 +118,13 @@ class _Judge:
                 target = self.rules.judge(self.rules.judge_cgroup(path), program)
                 actual = placed.get(tid, "")
                 in_place = not out_of_place(target, actual, self.managed)
-                places.append(ThreadPlace(tid, target.group if target else "", actual, in_place))
+                given_up = not in_place and self._is_given_up(target, path, actual)
+                places.append(ThreadPlace(tid, target.group if target else "", actual, in_place, given_up))
         return places
+
+    def _is_given_up(self, target: Target | None, path: str, actual: str) -> bool:
+        workload = target.workload if target else path
+        return (workload, target.class_name if target else "", actual) in self.given_up
 
     def _default_class(self) -> str | None:
         default = self.policy.default_class
@@ -106,14 +136,58 @@ def _managed(node: Node, policy: Policy, ledger: Ledger) -> frozenset[str]:
     return (frozenset(spec.group for spec in policy.classes.values()) | ledger.owned(node.resctrl)) - {""}
 
 
-def _tid(subject: str) -> int | None:
-    if subject.isdecimal():
-        return int(subject)
-    if subject.startswith("/"):
-        return None
-    raise UsageError(
-        f'explain: "{subject}" is neither the id of a task nor the path of a cgroup, which begins with "/"'
-    )
+def _given_up(daemon: RunState | None) -> frozenset[tuple[str, str, str]]:
+    contended = daemon.contended if daemon else ()
+    return frozenset((str(c["workload"]), str(c["class_name"]), str(c["other_group"])) for c in contended)
+
+
+def _explained(judge: _Judge, subjects: list[str]) -> tuple[list[Explanation], list[str]]:
+    """What could be explained, and what is not there: a process of several may have ended meanwhile."""
+    explained: list[Explanation] = []
+    missing: list[str] = []
+    for subject in subjects:
+        try:
+            explained += judge.explain(subject)
+        except CommandError as error:
+            missing.append(str(error))
+    return explained, missing
+
+
+def _tell_json(explained: list[Explanation]) -> None:
+    if len(explained) == 1:
+        tell_json(explained[0].as_json())
+    elif explained:
+        tell_json({"explained": [each.as_json() for each in explained]})
+
+
+def _tell_text(explained: list[Explanation]) -> None:
+    for number, each in enumerate(explained):
+        tell([""] if number else [])
+        tell(each.as_text())
+
+
+def _check_form(subject: str) -> None:
+    if not (subject.isdecimal() or subject.startswith("/") or _is_unit(subject)):
+        raise UsageError(
+            f'explain: "{subject}" is neither the id of a task nor the path of a cgroup, which begins with "/", '
+            f"nor the name of a unit, such as {subject}.service"
+        )
+
+
+def _is_unit(name: str) -> bool:
+    return [unit.name for unit in identify(f"/{name}").units] == [name]
+
+
+def _paths_of_unit(unit: str, node: Node) -> list[str]:
+    """Also units of users, and those in containers: whatever cgroup bears the name."""
+    paths = [cgroup.path for cgroup in walk(node.hierarchy.mount) if _bears(cgroup.path, unit)]
+    if not paths:
+        raise CommandError(f"no cgroup of {node.hierarchy} is {unit}'s: it does not run, or --cgroup names another")
+    return sorted(paths)
+
+
+def _bears(path: str, unit: str) -> bool:
+    return path.rpartition("/")[2].removeprefix("_") == unit
 
 
 def _path(subject: str, node: Node) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.cli.changes import group_name, threads_text
+from agent.cli.names import workload_name
 from agent.reconcile.rules import Target, Trial
-from agent.reconcile.survey import Misplaced
+from agent.reconcile.survey import Misplaced, Workload
 from agent.tasks.names import Pod, identify
 from agent.tasks.process import Program
 
@@ -61,12 +62,12 @@ class Judgement:
             verdict = "matches" if trial.matched else f"no, {'; '.join(trial.reasons)}"
             yield f"  {trial.rule.label} ({trial.rule.position}, class {trial.rule.class_name}): {verdict}"
         if self.target:
-            yield f"class {self.target.class_name}, workload {self.target.workload}"
+            workload = workload_name(self.target.workload, self.target.rule)
+            yield f"class {self.target.class_name}, workload {workload}"
         elif self.default_class:
             yield f"no rule matches: class {self.default_class}, the default"
         else:
             yield "no rule matches"
-        yield f"belongs in {group_name(self.group)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,18 @@ class ThreadPlace:
     group: str
     actual: str
     in_place: bool
+    given_up: bool
+    """Somebody keeps taking it away, and the running agent leaves it there."""
 
     def as_json(self) -> dict[str, object]:
         """As ``explain --output json`` lists it."""
-        return {"tid": self.tid, "group": self.group, "actual_group": self.actual, "in_place": self.in_place}
+        return {
+            "tid": self.tid,
+            "group": self.group,
+            "actual_group": self.actual,
+            "in_place": self.in_place,
+            "contended": self.given_up,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,7 @@ class TaskExplanation:
             }
         )
         yield from self.judgement.as_text()
+        yield f"belongs in {group_name(self.judgement.group)}"
         yield from _places_text(self.threads)
 
 
@@ -147,8 +157,12 @@ class CgroupExplanation:
     """Control group → threads in the cgroup itself that are in it."""
     threads: int
     """In it and below it."""
+    workloads: tuple[Workload, ...]
+    """Whose those threads are, as far as a rule matches them."""
     misplaced: tuple[Misplaced, ...]
     """Of those."""
+    given_up: int
+    """Of these, threads that somebody keeps taking away."""
 
     def as_json(self) -> dict[str, object]:
         """``actual_group`` is None where its threads are in several groups, or there are none."""
@@ -163,7 +177,12 @@ class CgroupExplanation:
                 "total": self.threads,
                 "in_place": self.threads - len(self.misplaced),
                 "misplaced": len(self.misplaced),
+                "contended": self.given_up,
             },
+            "workloads": [
+                {"name": each.name, "class": each.class_name, "rule": each.rule, "threads": each.threads}
+                for each in self.workloads
+            ],
         }
 
     def as_text(self) -> Iterator[str]:
@@ -171,6 +190,7 @@ class CgroupExplanation:
         yield f"cgroup {self.judgement.cgroup}"
         yield from _facts_text(_names_as_text(self.judgement.cgroup))
         yield from self.judgement.as_text()
+        yield from self._belonging()
         if not self.threads:
             yield "no threads in it or below it"
             return
@@ -181,6 +201,22 @@ class CgroupExplanation:
             yield f"  {threads_text(count)} of {path} in {group_name(actual)}, should be in {group_name(group)}"
         if len(counts) > LISTED:
             yield f"  and in {len(counts) - LISTED} more cgroups"
+        if self.given_up:
+            yield f"contended: {threads_text(self.given_up)} out of place, which the agent leaves where they are"
+
+    def _belonging(self) -> Iterator[str]:
+        """What the cgroup's own name decides, and whatever decides otherwise for threads in it and below it."""
+        target = self.judgement.target
+        own = (target.workload, target.class_name) if target else None
+        others = [each for each in self.workloads if (each.name, each.class_name) != own]
+        if not others:
+            yield f"belongs in {group_name(self.judgement.group)}"
+            return
+        yield f"belongs in {group_name(self.judgement.group)}, but for what other rules match in it or below it:"
+        for each in others[:LISTED]:
+            yield f"  {each.name}: class {each.class_name}, {threads_text(each.threads)}"
+        if len(others) > LISTED:
+            yield f"  and {len(others) - LISTED} more"
 
 
 def _places_text(threads: tuple[ThreadPlace, ...]) -> Iterator[str]:
@@ -193,6 +229,8 @@ def _places_text(threads: tuple[ThreadPlace, ...]) -> Iterator[str]:
     for thread in threads:
         if not thread.in_place:
             astray.setdefault(thread.actual, []).append(thread.tid)
+    if any(thread.given_up for thread in threads):
+        yield "contended: somebody keeps taking threads away, and the agent leaves them where they are"
     for group, tids in astray.items():
         more = f" and {len(tids) - LISTED} more" if len(tids) > LISTED else ""
         which = f": {', '.join(map(str, tids[:LISTED]))}{more}" if len(threads) > 1 else ""

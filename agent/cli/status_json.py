@@ -21,7 +21,7 @@ MISPLACED = 20
 
 
 def as_json(situation: Situation) -> dict[str, object]:
-    """Where the policy is missing or refused, ``classes`` is empty, and ``misplaced``, its threads and ``drift`` are None."""
+    """Where the policy is missing or refused, ``classes`` is empty, and what compares the machine with it is None."""
     plan, found = situation.plan, situation.survey
     return {
         "mount": str(situation.mount),

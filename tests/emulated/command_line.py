@@ -11,6 +11,7 @@ import pytest
 
 from agent.cli import main
 from agent.resctrl.schemata import format_line, parse
+from agent.service.run_state import RunState
 from tests.emulated.cgroup_tree import V2_MOUNTS, Tree, own_tree
 
 V2_MOUNT = next(mount for mount in V2_MOUNTS if (mount / "cgroup.procs").exists())
@@ -96,6 +97,21 @@ class CommandLine:
 
 def threads(pid: int) -> set[int]:
     return {int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()}
+
+
+def run_state(pid: int, *contended: dict[str, object]) -> RunState:
+    """What an agent of that pid might say of itself."""
+    return RunState(
+        pid=pid,
+        version="0.1.0",
+        event_source="scan",
+        started=0.0,
+        policy="/p",
+        policy_ok=True,
+        refused=None,
+        contended=contended,
+        audit_s=0.1,
+    )
 
 
 @contextmanager

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.emulated.command_line import THREADS, CommandLine, command_line, threads
+from agent.resctrl.filesystem import Resctrl
+from agent.service.run_state import write_run_state
+from tests.emulated.command_line import THREADS, CommandLine, command_line, run_state, threads
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
 
@@ -126,7 +128,7 @@ def test_a_cgroup_is_explained_with_counts_of_the_threads_in_it_and_below(agent)
     agent.idle("batch/late")
     explained = agent.json("explain", agent.tree.cgroup("batch"))
     assert (explained["rule"], explained["group"], explained["actual_group"]) == ("jobs", "batch", "batch")
-    assert explained["threads"] == {"total": 3 * THREADS, "in_place": 2 * THREADS, "misplaced": THREADS}
+    assert explained["threads"] == {"total": 3 * THREADS, "in_place": 2 * THREADS, "misplaced": THREADS, "contended": 0}
     late = agent.tree.cgroup("batch/late")
     shown = agent("explain", agent.tree.cgroup("batch")).out
     assert f"  {THREADS} threads of {late} in the root group, should be in group batch\n" in shown
@@ -145,11 +147,66 @@ def test_a_cgroup_may_be_named_with_the_place_where_it_is_mounted(agent):
     assert agent.json("explain", "/")["cgroup"] == "/"
 
 
+def test_a_cgroup_of_which_no_rule_speaks_is_explained_by_what_is_below_it(agent):
+    agent.idle("batch")
+    agent.idle("other")
+    explained = agent.json("explain", agent.tree.path)
+    path = agent.tree.cgroup("batch")
+    assert explained["workloads"] == [{"name": path, "class": "batch", "rule": "jobs", "threads": THREADS}]
+    lines = agent("explain", agent.tree.path).out.splitlines()
+    at = lines.index("belongs in the root group, but for what other rules match in it or below it:")
+    assert lines[at + 1] == f"  {path}: class batch, {THREADS} threads"
+    assert lines[at + 2] == f"{2 * THREADS} threads in it and below it, {THREADS} out of place"
+
+
+def test_a_cgroup_all_of_which_is_one_workload_is_said_to_belong_as_a_whole(agent):
+    agent.idle("batch/below")
+    assert "\nbelongs in group batch\n" in agent("explain", agent.tree.cgroup("batch")).out
+
+
+def test_a_unit_is_explained_by_its_cgroups(agent):
+    agent.tree.make("one/mysqld.service")
+    path = agent.tree.cgroup("one/mysqld.service")
+    assert agent.json("explain", "mysqld.service")["cgroup"] == path
+    agent.tree.make("two/mysqld.service")
+    explained = agent.json("explain", "mysqld.service")["explained"]
+    assert [each["cgroup"] for each in explained] == [path, path.replace("one", "two")]
+
+
+def test_several_are_explained_and_those_that_are_gone_told(agent):
+    pid = agent.idle("batch")
+    ran = agent("explain", pid, 4194304, agent.tree.cgroup("batch"))
+    assert ran.status == 1
+    assert ran.out.startswith(f"process {pid}\n")
+    assert f"\n\ncgroup {agent.tree.cgroup('batch')}\n" in ran.out
+    assert "there is no task 4194304" in ran.err
+
+
+def test_a_thread_that_the_agent_has_given_up_is_contended(agent):
+    pid = agent.idle("batch")
+    agent("apply")
+    (agent.resctrl / "theirs").mkdir()
+    (agent.resctrl / "theirs/tasks").write_text(str(pid))
+    path = agent.tree.cgroup("batch")
+    contended = {"workload": path, "class_name": "batch", "other_group": "theirs", "threads": 1}
+    write_run_state(agent.place / "run", agent.resctrl, run_state(os.getpid(), contended))
+    assert not agent.json("explain", pid)["threads"][0]["contended"]
+    with Resctrl.open(agent.resctrl) as daemon:
+        daemon.try_claim()
+        threads = agent.json("explain", pid)["threads"]
+        shown = agent("explain", pid).out
+        of_cgroup = agent("explain", path).out
+    assert [thread["tid"] for thread in threads if thread["contended"]] == [pid]
+    assert "contended: somebody keeps taking threads away, and the agent leaves them where they are\n" in shown
+    assert "contended: 1 thread out of place, which the agent leaves where they are\n" in of_cgroup
+
+
 @pytest.mark.parametrize(
     ("subject", "status", "message"),
     [
         ("4194304", 1, "there is no task 4194304"),
         ("/no/such/cgroup", 1, "there is no cgroup /no/such/cgroup in cgroup v2 at "),
+        ("no-such.service", 1, "is no-such.service's: it does not run"),
         ("mysqld", 2, '"mysqld" is neither the id of a task nor the path of a cgroup'),
     ],
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from agent.resctrl.filesystem import Resctrl
-from agent.service.run_state import RunState, write_run_state
-from tests.emulated.command_line import THREADS, CommandLine, command_line, threads
+from agent.service.run_state import write_run_state
+from tests.emulated.command_line import THREADS, CommandLine, command_line, run_state, threads
 from tests.emulated.running_agent import running_agent
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
@@ -221,20 +221,6 @@ def test_what_a_dead_agent_wrote_is_not_its_successors(agent):
         daemon.try_claim()
         status = agent.json("status")
     assert (status["event_source"], status["daemon"]) == ("unknown", None)
-
-
-def run_state(pid: int, *contended: dict[str, object]) -> RunState:
-    return RunState(
-        pid=pid,
-        version="0.1.0",
-        event_source="scan",
-        started=0.0,
-        policy="/p",
-        policy_ok=True,
-        refused=None,
-        contended=contended,
-        audit_s=0.1,
-    )
 
 
 def test_the_running_agent_is_seen_by_all_commands(agent):
