@@ -47,7 +47,8 @@ def load(source: Path, *, cflags: Sequence[str] = (), maps: Sequence[str]) -> Lo
     """Compile ``source``, load it, and attach each RAW_TRACEPOINT_PROBE and TRACEPOINT_PROBE in it.
 
     ``maps`` names the maps whose descriptors are wanted. Raises BpfUnavailableError, with what the compiler or the
-    kernel said in its message, and OSError when ``source`` cannot be read.
+    kernel said in its message (where it is not permitted, the line that says so), and OSError when ``source`` cannot
+    be read.
     """
     request = json.dumps({"text": source.read_text(), "cflags": list(cflags), "maps": list(maps)})
     ours, childs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -100,6 +101,8 @@ def _receive(ours: socket.socket, source: Path, maps: Sequence[str], output: str
     failure = json.loads(answer)
     if failure:
         cause, meaning = _explanation(failure, output)
+        if cause is Cause.PERMISSION:
+            raise _unavailable(cause, f"{source.name}: {_refused_to_us(meaning, failure['said'], output)}")
         raise _unavailable(cause, f"{source.name}: {meaning}", failure["said"], output)
     return LoadedProgram(dict(zip(maps, descriptors, strict=False)), tuple(descriptors[len(maps) :]))
 
@@ -119,6 +122,13 @@ def _explanation(failure: Mapping[str, str], output: str) -> tuple[Cause, str]:
     )
 
 
+def _refused_to_us(meaning: str, *texts: str) -> str:
+    """Of all that was said only the line that tells: the rest speaks of a failed compilation, which there was not."""
+    root = "" if os.geteuid() == 0 else "this needs root: "
+    lines = (line.strip() for text in reversed(texts) for line in text.splitlines())
+    return f"{root}{meaning} ({next(line for line in lines if any(sign in line for sign in _FORBIDDEN))})"
+
+
 _BCC_MISSING = (
     "bcc cannot be imported. Install the distribution's own, python3-bpfcc (Debian, Ubuntu) or python3-bcc (Fedora); "
     "the bcc on PyPI is another project. It belongs to /usr/bin/python3, so a virtual environment must be made by that "
@@ -134,8 +144,10 @@ _NO_TRACEPOINT = (
     "(mount -t tracefs tracefs /sys/kernel/tracing)"
 )
 
+_FORBIDDEN = ("Operation not permitted", "Need super-user privileges", "perf_event_open")
+
 _SIGNS = (
-    (("Operation not permitted", "Need super-user privileges", "perf_event_open"), Cause.PERMISSION, _NOT_PERMITTED),
+    (_FORBIDDEN, Cause.PERMISSION, _NOT_PERMITTED),
     (("declaration of 'struct tracepoint__", "bpf_attach_raw_tracepoint"), Cause.TRACEPOINTS, _NO_TRACEPOINT),
     ((" error generated.", " errors generated."), Cause.COMPILER, "the compiler refuses the program"),
 )

@@ -178,8 +178,20 @@ def test_a_refusal_tells_its_cause_the_program_and_all_that_was_said(  # noqa: P
     assert error.cause is cause
     assert str(error).startswith("some.bpf.c: ")
     assert hint in str(error)
-    assert said in str(error)
     assert printed.strip() in str(error)
+    assert (said in str(error)) is (cause is not Cause.PERMISSION)
+
+
+@pytest.mark.parametrize(("uid", "first"), [(0, "the kernel refuses eBPF"), (1000, "this needs root: the kernel")])
+def test_what_is_not_permitted_is_one_line_that_begins_with_what_to_do(
+    bcc, source: Path, monkeypatch: pytest.MonkeyPatch, uid: int, first: str
+):
+    bcc(refusing("Failed to compile BPF module <text>", "could not open bpf map: a, error: Operation not permitted\n"))
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    said = str(refusal(source))
+    assert said.startswith(f"some.bpf.c: {first}")
+    assert said.endswith(" as well (could not open bpf map: a, error: Operation not permitted)")
+    assert "\n" not in said
 
 
 def test_a_source_that_does_not_exist_is_named(tmp_path: Path):
