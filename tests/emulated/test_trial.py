@@ -92,6 +92,8 @@ def test_make_run_says_the_whole_line_that_asks_this_agent(run: Run) -> None:
 def test_make_run_undoes_everything_when_it_is_interrupted(run: Run, number: signal.Signals, status: int) -> None:
     run.process.send_signal(number)
     assert run.process.wait(20) == status
+    named = "SIGINT" if number == signal.SIGINT else "SIGTERM"
+    assert f"Stopped by {named}" in read_until(run.process.stderr, '"stopped"')
     assert run.left() == []
     assert not run.place.exists()
 

@@ -3,10 +3,14 @@
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
-from trial import AGENT, agent, end_in_order, trial
+from trial import AGENT, PATIENCE_S, agent, end_in_order, trial
+
+
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
@@ -16,7 +20,7 @@ def main() -> int:
     try:
         return _run(policy)
     except SystemExit as ended:
-        if ended.code == 128 + signal.SIGINT:
+        if ended.code == INTERRUPTED:
             return 0  # the usual end, which make shall not call an error
         raise
 
@@ -26,7 +30,18 @@ def _run(policy: Path) -> int:
         places = ("--policy", str(policy.resolve()), *_trusting(policy), *here.arguments)
         print(f"In another terminal: {shlex.join([str(AGENT), *places, 'status'])}", flush=True)
         with agent("run", *places) as running:
-            return running.wait()
+            return _wait(running)
+
+
+def _wait(running: subprocess.Popen[str]) -> int:
+    """Passes Ctrl-C on, so that the agent's log names it. (SIGHUP would not end the agent.)"""
+    try:
+        return running.wait()
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            running.send_signal(signal.SIGINT)
+            running.wait(PATIENCE_S)
+        raise
 
 
 def _trusting(policy: Path) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ OWN_RESCTRL = Path("/sys/fs/resctrl")
 
 MACHINE = "xeon-2s"
 
-_PATIENCE_S = 30
+PATIENCE_S = 30
 _PR_SET_PDEATHSIG = 1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -72,18 +72,18 @@ def agent(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.terminate()
-        process.wait(_PATIENCE_S)
+        process.wait(PATIENCE_S)
 
 
 def wait_until(holds: Callable[[], bool], what: str, *processes: subprocess.Popen[str]) -> None:
     """Return once ``holds``. Exits saying what did not happen, after half a minute or when a process has ended."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not holds():
         ended = [process.returncode for process in processes if process.poll() is not None]
         if ended:
             sys.exit(f"{what} did not happen: the process for it has ended with status {ended[0]}")
         if time.monotonic() > deadline:
-            sys.exit(f"{what} did not happen within {_PATIENCE_S} s")
+            sys.exit(f"{what} did not happen within {PATIENCE_S} s")
         time.sleep(0.01)
 
 
