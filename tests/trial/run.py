@@ -9,7 +9,6 @@ from pathlib import Path
 
 from trial import AGENT, PATIENCE_S, agent, end_in_order, trial
 
-
 INTERRUPTED = 128 + signal.SIGINT
 
 
