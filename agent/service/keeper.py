@@ -17,10 +17,11 @@ from agent.reconcile.apply import LOCK_WAIT_S, Applied, ApplyError, PlanObstruct
 from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger, StateError
-from agent.reconcile.plan import Plan
+from agent.reconcile.plan import Action, Plan, WriteSchemata
 from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Survey
 from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
+from agent.resctrl.schemata import value_text
 from agent.service.fast_path import FastPath
 from agent.service.places import Places, open_node
 from agent.service.reconciler import PassReport, Reconciler, bring_to
@@ -236,8 +237,7 @@ class Keeper:
 
     def _say_drift(self, plan: Plan) -> None:
         for group, actions in groupby(plan.preparation, key=lambda action: action.group):
-            changes = [action.as_json() for action in actions]
-            log.warning("drift corrected", group=group, changes=changes)
+            log.warning("drift corrected", group=group, changes="; ".join(map(_brief, actions)))
 
     def _say_notes(self, applied: Applied) -> None:
         for note in applied.notes:
@@ -290,6 +290,14 @@ def exhausted(error: Exception) -> tuple[str, tuple[str, ...]] | None:
         return ("", holders[0]) if holders else None
     cause = error.cause if isinstance(error, ApplyError) else error
     return (cause.group, ()) if isinstance(cause, OutOfClosidsError) else None
+
+
+def _brief(action: Action) -> str:
+    """``L3:0 7ff → f``; the group is said beside it."""
+    if not isinstance(action, WriteSchemata):
+        return str(action.as_json()["action"])
+    before = "unknown" if action.before is None else value_text(action.resource, action.before)
+    return f"{action.resource}:{action.domain} {before} → {value_text(action.resource, action.after)}"
 
 
 def _same_conflict(one: Contended, other: Contended) -> bool:

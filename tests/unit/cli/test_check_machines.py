@@ -1,8 +1,7 @@
 """What ``check --machine`` gives on each named machine: the masks and values worked out by hand.
 
-A range's first way is ceil(ways × start) and the way after its last ceil(ways × end): on 11 ways 20–60 % is ways 3 to 6.
-Per cents of bandwidth are steps of ten on Intel; rates are eighths of 10⁹ bytes a second on AMD and MiB/s under
-mba_MBps.
+A range's first way is ceil(ways × start) and the way after its last ceil(ways × end): on 11 ways 20–60 % is ways
+3 to 6. Bandwidth is in steps of 10 % on Intel, eighths of 10⁹ bytes a second on AMD, MiB/s under mba_MBps.
 """
 
 import json
