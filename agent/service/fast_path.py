@@ -31,6 +31,9 @@ LOOK_SETTLE_S = 0.1
 GONE_SETTLE_S = 1.0
 """Programs that are gone before they can be placed come in greater numbers still, and seldom leave anybody behind."""
 
+MOST_OFFSPRING = 64
+"""Processes placed for one exec; the rest is left to a look at everything, which is no real-time work."""
+
 SAY_LOST_AGAIN_S = 10.0
 
 FIRST_RETRY_S = 0.02
@@ -126,7 +129,9 @@ class FastPath:
         those.
         """
         waiting = [pid]
-        while waiting:
+        for _ in range(MOST_OFFSPRING):
+            if not waiting:
+                return
             process = waiting.pop()
             self._attempt(placement.place_process, process, event)
             offspring = children_of(placement.node.proc, process)
@@ -134,6 +139,7 @@ class FastPath:
                 self._look_at_everything(GONE_SETTLE_S)
             else:
                 waiting += offspring
+        self._look_at_everything(GONE_SETTLE_S)
 
     def _say_lost(self, lost: int) -> None:
         """At most once in a while: whoever can make cgroups can make the kernel drop events of them."""
