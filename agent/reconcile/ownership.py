@@ -95,7 +95,11 @@ class Ledger:
     def intend(self, name: str) -> None:
         """About to create a group that does not exist."""
         self._inodes[name] = None
-        self._save()
+        try:
+            self._save()
+        except StateError:
+            del self._inodes[name]
+            raise
 
     def created(self, name: str, inode: int) -> None:
         """The group was created."""

@@ -7,7 +7,7 @@ cgroup is read again, until all threads that a reading finds new are alive and i
 between may have had a child first, with the group that it had then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent.reconcile.node import Node
@@ -55,8 +55,8 @@ class Placement:
         self.node = node
         self.rules = rules
         self.managed = managed - {""}
-        self.leave: frozenset[int] = frozenset()
-        """Threads that are left to somebody else."""
+        self.leave: Mapping[int, str] = {}
+        """Threads that are left to somebody else → the group that they are kept out of."""
         self._files: dict[str, Tasks] = {}
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Placement:
         sort: Callable[[list[int]], list[tuple[Target | None, list[int]]]],
     ) -> Outcome:
         outcome = Outcome(path)
-        seen = set(self.leave)
+        seen: set[int] = set()
         for number in range(MAX_PASSES):
             unseen = [tid for tid in read() if tid not in seen]
             if not unseen:
@@ -112,6 +112,8 @@ class Placement:
 
     def _put(self, target: Target | None, threads: list[int], outcome: Outcome, *, ask: bool) -> bool:
         """Writes what is out of place, or with ``ask`` unset everything; returns whether all was in place."""
+        if self.leave and target is not None:
+            threads = [tid for tid in threads if self.leave.get(tid) != target.group]
         if target is None:
             threads = self.node.within(threads, self.managed)
         elif ask or not target.group:

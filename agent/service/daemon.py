@@ -157,7 +157,9 @@ class Daemon:
             await self._keeper.reload()
         except NOT_NOW as error:
             self._say_if_exhausted(error)
-            self._later("policy", RETRY_S, self._ask_for_reload)
+            self._keeper.groups_changed()  # a group may have been removed and made again
+            self._wants.ask(Want.PASS)
+            self._later("retry", RETRY_S, self._ask_for_reload)
         finally:
             self._notifier.ready(self._status())
 
@@ -177,6 +179,9 @@ class Daemon:
             await self._keeper.resume()
         except PolicyRefusedError as error:
             log.error("The policy that was in force does not fit resctrl as it is mounted now", reason=str(error))
+        except NOT_NOW as error:
+            self._in_trouble(error)
+            return
         await self._reload()
 
     def _in_trouble(self, error: Exception) -> None:
@@ -185,7 +190,10 @@ class Daemon:
         self._say_if_exhausted(error)
         if isinstance(error, GroupGoneError):
             self._keeper.groups_changed()
-        self._later("trouble", delay_s, lambda: self._wants.ask(Want.CORRECT, Want.PASS))
+        if self._keeper.idle:
+            self._later("reopen", RETRY_S, lambda: self._wants.ask(Want.REOPEN))
+        else:
+            self._later("trouble", delay_s, lambda: self._wants.ask(Want.CORRECT, Want.PASS))
 
     def _look_at_everything(self, delay_s: float) -> None:
         self._later("everything", delay_s, lambda: self._wants.ask(Want.PASS))
@@ -208,7 +216,7 @@ class Daemon:
 
     def _ask_for_reload(self) -> None:
         """Unless somebody is in the middle of writing: then the end of that is a change of its own."""
-        self._policy_changed()
+        self._policy_changed()  # what has been told since is taken in
         if self._policy_watch is None or not self._policy_watch.being_written:
             self._wants.ask(Want.RELOAD)
 

@@ -79,7 +79,10 @@ class FastPath:
             events = source.read()
             if not events:
                 break
-            self._take(events)
+            try:
+                self._take(events)
+            except OSError as error:  # what of these events was not looked at yet is found by looking at everything
+                self._trouble(error)
         self._report_placed()
         lost = source.lost()
         if lost != self._lost:

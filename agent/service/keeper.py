@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from itertools import groupby
 
 import structlog
@@ -75,6 +76,8 @@ class Keeper:
     def open(self) -> Node:
         """Finds resctrl, claims it, remembers what is ours. Raises as ``open_node`` does, and AlreadyRunningError."""
         node = open_node(self._places)
+        # After a remount it is looked for at the same place, not wherever else there is another.
+        self._places = replace(self._places, resctrl=node.resctrl.root)
         try:
             node.resctrl.try_claim()
             self._ledger = Ledger.open(self._places.state, node.resctrl.root)
@@ -122,6 +125,7 @@ class Keeper:
                 plan = await self.put_in_force(policy)
         except PolicyRefusedError as error:
             self._refuse("\n".join(as_text(p) for p in error.problems if p.severity is Severity.ERROR))
+            return
         except NOT_NOW as error:
             self._refuse(str(error))
             raise
@@ -179,11 +183,12 @@ class Keeper:
             return
         async with _locked(reconciler.node):
             plan, applied = reconciler.correct()
-            reconciler.finish(plan)
         if plan.preparation:
             reconciler.close()  # a group that was made anew has other files
             self._say_drift(plan)
             self._say_notes(applied)
+        if plan.cleanup or plan.given_back:
+            await self.move_tasks(plan)
 
     async def run_pass(self) -> None:
         """Looks over every task. Raises one of NOT_NOW."""
@@ -213,6 +218,11 @@ class Keeper:
             moved=sum(outcome.threads for outcome in report.outcomes),
             seconds=round(self.pass_s, 4),
         )
+
+    @property
+    def idle(self) -> bool:
+        """Whether resctrl is there and no policy is in force on it."""
+        return self._node is not None and self._reconciler is None
 
     def groups_changed(self) -> None:
         """A group is not what it was: its files are opened anew when they are needed."""

@@ -180,7 +180,8 @@ class _LineWriter:
 def _writing_to(stream: TextIO) -> tuple[Callable[[str], object], Callable[[], object]]:
     """How to write a text past the stream's buffer, which would keep what could not be written, and whether it can be.
 
-    Where a write may have to wait for a reader (a pipe), there is room when a line of PIPE_BUF bytes would not.
+    Where a write may have to wait (for a pipe's reader, for a terminal), there is room when a line of PIPE_BUF bytes
+    would not have to; longer ones are cut.
     """
     try:
         fd = stream.fileno()
@@ -193,11 +194,16 @@ def _writing_to(stream: TextIO) -> tuple[Callable[[str], object], Callable[[], o
         while left:
             left = left[os.write(fd, left) :]
 
-    if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+    if stat.S_ISREG(mode):
         return write, lambda: True
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
-    return write, lambda: poll.poll(0)
+    return lambda text: write(text if len(text) < select.PIPE_BUF // 4 else _cut(text)), lambda: poll.poll(0)
+
+
+def _cut(text: str) -> str:
+    kept = text.encode(errors="backslashreplace")[: select.PIPE_BUF - 1].decode(errors="ignore")
+    return kept if kept.endswith("\n") else f"{kept}\n"
 
 
 class _JournalWriter:

@@ -56,9 +56,9 @@ def open_node(places: Places) -> Node:
     if not in_initial_pid_namespace(places.proc):
         raise WrongNamespaceError(FOREIGN_PID_NAMESPACE)
     mounted = mounted_resctrl(places)
-    resctrl = Resctrl.open(mounted.path)
     machine = read_machine(mounted.path, mounted.options)
     hierarchy = current_hierarchy(places.proc, places.cgroup)
+    resctrl = Resctrl.open(mounted.path)  # last, since it keeps descriptors
     tells_of_each = not resctrl.emulated and has_resctrl_groups(places.proc)
     return Node(resctrl, machine, hierarchy, places.proc, tells_of_each)
 

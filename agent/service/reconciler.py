@@ -89,6 +89,7 @@ class Reconciler:
         """Removes what no class needs any more, once tasks are where they belong; the caller holds the lock."""
         clean_up(plan, self.node.resctrl, self.ledger)
         self.placement.managed -= {removal.group for removal in plan.cleanup}
+        self.contention.managed = self.placement.managed
 
     def full_pass(self, report: PassReport) -> Iterator[None]:
         """Looks over every task and places what is out of place, yielding now and then.
@@ -98,7 +99,7 @@ class Reconciler:
         yield from survey_steps(self.node, self.in_force.rules, self.placement.managed, report.survey)
         place, leave = self.contention.judge(report.survey.misplaced)
         self.contended = contended(leave)
-        self.placement.leave = frozenset(thread.tid for thread in leave)
+        self.placement.leave = {thread.tid: thread.group for thread in leave}
         for path in dict.fromkeys(thread.path for thread in place):
             outcome = self.placement.place(path)
             report.outcomes.append(outcome)

@@ -24,11 +24,16 @@ class Trouble:
 
     def note(self, error: Exception) -> float:
         """Logs the failure if it is news; returns after how many seconds to try again."""
-        now, text = self._clock(), str(error)
+        now, text = self._clock(), _kind(error)
         if now - self._said.get(text, -SAY_AGAIN_S) >= SAY_AGAIN_S:
-            log.error(text)
+            log.error(str(error))
             self._said[text] = now
         recent = now - self._last.get(text, -SAY_AGAIN_S) < 2 * RETRY_S
         self._last = {known: at for known, at in self._last.items() if now - at < SAY_AGAIN_S} | {text: now}
         self._said = {known: at for known, at in self._said.items() if known in self._last}
         return RETRY_S if recent else 0.0
+
+
+def _kind(error: Exception) -> str:
+    """What makes two failures the same; a message of the system's may name another task each time."""
+    return f"{type(error).__name__} {error.errno}" if isinstance(error, OSError) else str(error)

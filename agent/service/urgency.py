@@ -33,7 +33,8 @@ class Urgency:
         if not self.granted:
             yield
             return
-        _set(os.SCHED_OTHER, 0)
+        # With the flag, since giving that up would take CAP_SYS_NICE.
+        _set(os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, 0)
         try:
             yield
         finally:

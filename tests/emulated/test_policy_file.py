@@ -1,5 +1,6 @@
 """However the policy file changes, the machine follows, or keeps what it has and says why."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,6 +92,9 @@ def test_a_broken_policy_changes_nothing_and_is_told_of_once_as_in_opensnitch_16
     said = keeps(agent, 10)
     assert said.startswith('policy.yaml:3:26: error: class "batch": mb "200%" is more than 100 %')
     assert said.splitlines()[-1].index("^") == said.splitlines()[-2].index("200%")
+    status = json.loads(agent.command("status", "--output", "json").stdout)
+    assert status["daemon"]["policy_ok"] is False
+    assert len(agent.log("policy accepted")) == 1, "that of the start"
     agent.write_policy(policy(90))
     follows(agent, 90)
     assert len(agent.log("policy refused")) == 1
