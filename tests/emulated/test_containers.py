@@ -27,8 +27,6 @@ rules:
 
 ONE_AFTER_ANOTHER = 50
 AT_ONCE = 50
-TOGETHER = 8
-"""Containers being started at any moment by the second half; a hundred runc at once only wait for one another."""
 
 PROGRAM = "/bin/worker"
 THREADS = 3
@@ -114,7 +112,7 @@ def test_a_hundred_containers_are_placed_before_their_program_runs(
     with running_agent(tmp_path, resctrl, POLICY) as agent, Witness(agent.process.pid) as witness:
         pods = [str(uuid.uuid4()) for _ in range(ONE_AFTER_ANOTHER + AT_ONCE)]
         first = [containers.start(pod) for pod in pods[:ONE_AFTER_ANOTHER]]
-        with ThreadPoolExecutor(TOGETHER) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             first += pool.map(containers.start, pods[ONE_AFTER_ANOTHER:])
         threads = until(lambda: all_threads(first), "every container has its threads and children")
         agent.wait_for("placed", len(pods))
