@@ -15,7 +15,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
         status: int = arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed before we started
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

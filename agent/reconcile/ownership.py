@@ -14,7 +14,6 @@ before it first wrote there, so that it can be put back.
 
 import json
 import os
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -147,10 +146,13 @@ class Ledger:
             return False
 
     def _leave_mark(self) -> None:
-        """A mount that cannot be marked is taken for the same one until the next boot."""
-        now = time.time_ns()
+        """Makes the time that the directory shows a lasting one, which other ledgers of this mount then hold too.
+
+        A mount that cannot be marked is taken for the same one until the next boot.
+        """
         with suppress(OSError):
-            os.utime(self.marked, ns=(now, now))
+            shown = self.marked.stat().st_mtime_ns
+            os.utime(self.marked, ns=(shown, shown))
             self._mark = self.marked.stat().st_mtime_ns
 
     def _save(self) -> None:

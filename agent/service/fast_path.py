@@ -128,13 +128,14 @@ class FastPath:
     def _place_program(self, placement: Placement, pid: int, event: Event) -> None:
         """A process that has execed, and the children that it had before it could be placed.
 
-        One that is gone already may have left children to somebody else, as daemons do: only a look at everything finds
-        those.
+        One that is gone already may have left children to somebody else, as daemons do, and so may any of them that
+        is: only a look at everything finds those.
         """
+        before = len(self._placed)
         waiting = [pid]
         for _ in range(MOST_OFFSPRING):
             if not waiting:
-                return
+                break
             process = waiting.pop()
             self._attempt(placement.place_process, process, event)
             offspring = children_of(placement.node.proc, process)
@@ -142,7 +143,8 @@ class FastPath:
                 self._look_at_everything(GONE_SETTLE_S)
             else:
                 waiting += offspring
-        self._look_at_everything(GONE_SETTLE_S)
+        if waiting or len(self._placed) > before:
+            self._look_at_everything(GONE_SETTLE_S)
 
     def _say_lost(self, lost: int) -> None:
         """At most once in a while: whoever can make cgroups can make the kernel drop events of them."""

@@ -132,3 +132,14 @@ def test_a_file_that_is_nested_without_end_is_an_empty_ledger(ledger):
     ledger.intend("batch")
     ledger.path.write_text("[" * 100_000)
     assert reopened(ledger).owned(Groups(batch=7)) == set()
+
+
+def test_two_ledgers_of_one_mount_leave_each_other_alone(tmp_path):
+    mount = tmp_path / "resctrl"
+    (mount / "info").mkdir(parents=True)
+    for state, group in (("one", "a"), ("two", "b")):
+        ledger = Ledger.open(tmp_path / state, mount, "boot")
+        ledger.intend(group)
+        ledger.created(group, 7)
+    assert Ledger.open(tmp_path / "one", mount, "boot").owned(Groups(a=7)) == {"a"}
+    assert Ledger.open(tmp_path / "two", mount, "boot").owned(Groups(b=7)) == {"b"}
