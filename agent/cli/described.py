@@ -42,7 +42,7 @@ def machine_named(name: str) -> Described:
     Raises NotResctrlError where it is neither, MachineError where a description is not as a kernel writes it.
     """
     from agent.emulator.description import write_description  # noqa: PLC0415 - only where it is asked for
-    from agent.emulator.machines import MACHINES  # noqa: PLC0415
+    from agent.emulator.machines import MACHINES  # noqa: PLC0415 - likewise
 
     if name in MACHINES:
         with tempfile.TemporaryDirectory(prefix="resctrl-agent-") as directory:

@@ -83,7 +83,7 @@ class ProcThreads:
     def _shares_namespace(self, caller: Caller) -> bool:
         try:
             # On the path of every write: pathlib takes twice as long.
-            return os.readlink(f"{self._proc}/{caller.tid}/ns/pid") == self._namespace  # noqa: PTH115
+            return os.readlink(f"{self._proc}/{caller.tid}/ns/pid") == self._namespace  # noqa: PTH115 - the text of a link that leads nowhere
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             # A caller that cannot be seen, or has ended since, cannot be told from one of ours.
             return True
