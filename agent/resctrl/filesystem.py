@@ -26,6 +26,7 @@ from agent.resctrl.errors import (
     refusal,
 )
 from agent.resctrl.machine import NOT_GROUPS
+from agent.resctrl.monitoring_group import DIRECTORY, MonitoringGroup
 from agent.resctrl.mount import EMULATED_FSTYPE, FSTYPES, fstype_of
 from agent.resctrl.schemata import Schemata
 from agent.resctrl.status import LastCommandStatus
@@ -57,6 +58,7 @@ class Group:
 class Resctrl:
     """One resctrl mount. Group names are single directory names; "" is the root group.
 
+    Where it says so, the path of a monitoring group does as well.
     Methods that name a group raise GroupGoneError where it does not exist, and ResctrlError or one of its kinds where
     the kernel refuses.
     """
@@ -106,7 +108,10 @@ class Resctrl:
             return sorted(name for name in _directories(self._root, ".") if name not in NOT_GROUPS)
 
     def group_inode(self, name: str) -> int:
-        """The inode of the group's directory, which no other group of this mount has while it exists."""
+        """The inode of the group's directory, which no other group of this mount has while it exists.
+
+        Of a monitoring group too, by its path; it keeps it when it is moved.
+        """
         with self._reading(name) as directory:
             return os.fstat(directory).st_ino
 
@@ -134,12 +139,15 @@ class Resctrl:
         return groups
 
     def tasks(self, name: str) -> list[int]:
-        """The ids of the group's threads, its monitoring groups' included, in the kernel's order."""
+        """The ids of the group's threads, its monitoring groups' included, in the kernel's order.
+
+        Of a monitoring group, by its path, only its own.
+        """
         with self._reading(name) as directory:
             return [int(tid) for tid in _read(directory, "tasks").split()]
 
     def open_tasks(self, name: str) -> Tasks:
-        """The group's ``tasks`` for moving threads into it; the caller closes it."""
+        """The group's ``tasks`` (a monitoring group's by its path) for moving threads into it; the caller closes it."""
         with self._explained(name, "opening tasks", None), self._directory(name) as directory:
             return Tasks(name, os.open("tasks", os.O_WRONLY, dir_fd=directory), self._status, lambda: self.takes_lists)
 
@@ -162,14 +170,31 @@ class Resctrl:
         _check_name(name)
         self._status.clear()
         with self._explained(name, CREATING, self._status):
-            try:
-                os.mkdir(name, dir_fd=self._root)
-            except PermissionError as error:
-                if error.errno != errno.EACCES:
-                    raise
-                # The root directory is 0555, which stops even root without CAP_DAC_OVERRIDE; its owner may change that.
-                os.fchmod(self._root, 0o755)
-                os.mkdir(name, dir_fd=self._root)
+            self._once_writable(".", lambda: os.mkdir(name, dir_fd=self._root))
+
+    def create_monitoring(self, group: MonitoringGroup) -> None:
+        """Make a monitoring group, whose counters then begin at 0 (occupancy does not). Raises as ``create`` does."""
+        _check_name(group.path)
+        self._status.clear()
+        with self._explained(group.path, CREATING, self._status):
+            self._once_writable(DIRECTORY, lambda: os.mkdir(group.path, dir_fd=self._root))
+
+    def move_monitoring(self, group: MonitoringGroup, to: MonitoringGroup) -> None:
+        """Rename a monitoring group, to another control group if need be: all its threads at once, counters going on.
+
+        Raises NotPermittedError on kernels that cannot (before 6.5), and where the group has CPUs; GroupExistsError.
+        """
+        _check_name(group.path)
+        _check_name(to.path)
+        self._status.clear()
+        with self._explained(group.path, f"moving it to {to.path}", self._status):
+            self._once_writable(
+                DIRECTORY, lambda: os.rename(group.path, to.path, src_dir_fd=self._root, dst_dir_fd=self._root)
+            )
+
+    def remove_monitoring(self, group: MonitoringGroup) -> None:
+        """Remove a monitoring group. Its threads stay in its control group."""
+        self.remove(group.path)
 
     def remove(self, name: str) -> None:
         """Remove a control group with its monitoring groups. The kernel gives tasks and CPUs to the root group."""
@@ -216,6 +241,16 @@ class Resctrl:
         """Whether an agent other than this one looks after the mount."""
         return self._claim is None and lock.claimed(self._root)
 
+    def _once_writable(self, directory: str, change: Callable[[], None]) -> None:
+        """The root and its ``mon_groups`` are 0555, which stops even root without CAP_DAC_OVERRIDE: not their owner."""
+        try:
+            change()
+        except PermissionError as error:
+            if error.errno != errno.EACCES:
+                raise
+            os.chmod(directory, 0o755, dir_fd=self._root)  # noqa: S103 - as the groups that mkdir makes
+            change()
+
     def _write(self, name: str, file: str, text: str, what: str) -> None:
         with self._explained(name, f"writing {what}", self._status), self._directory(name) as directory:
             target = os.open(file, os.O_WRONLY, dir_fd=directory)
@@ -249,9 +284,16 @@ class Resctrl:
             raise refusal(name, operation, error, text, self.groups) from error
 
 
-def _check_name(name: str) -> None:
-    if name in ("", ".", "..") or name in NOT_GROUPS or set(name) & {"/", "\0", "\n"}:
-        raise ValueError(f"{name!r} is not the name of a group")
+def _check_name(path: str) -> None:
+    parts = path.split("/")
+    monitoring = parts[-2:-1] == [DIRECTORY]
+    names = [*parts[:-2], parts[-1]] if monitoring else parts
+    if len(names) > 1 + monitoring or not all(map(_is_name, names)):
+        raise ValueError(f"{path!r} is not the name of a group")
+
+
+def _is_name(text: str) -> bool:
+    return text not in ("", ".", "..", *NOT_GROUPS) and not set(text) & {"\0", "\n"}
 
 
 def _read(directory: int, file: str) -> str:

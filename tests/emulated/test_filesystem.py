@@ -19,6 +19,7 @@ from agent.resctrl.errors import (
 )
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import BandwidthUnit, read_machine, save_machine
+from agent.resctrl.monitoring_group import MonitoringGroup
 
 KERNELS = ("6.1", "6.12", "7.2")
 
@@ -75,6 +76,44 @@ def test_the_capabilities_of_the_service_suffice_to_make_groups(emulate: Emulate
     assert b"Permission denied" in made.stderr
     subprocess.run([*under, sys.executable, "-c", CREATE, resctrl.root], check=True)
     assert resctrl.groups() == ["batch"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS[1:])
+def test_a_monitoring_group_moves_with_its_threads_and_stays_the_same(
+    emulate: Emulate, sleepers: list[int], kernel: str
+) -> None:
+    resctrl = emulate(kernel=kernel)
+    resctrl.create("a")
+    resctrl.create("b")
+    web = MonitoringGroup("a", "web.service")
+    resctrl.create_monitoring(web)
+    for group in ("a", web.path):
+        tasks = resctrl.open_tasks(group)
+        tasks.move(sleepers)
+        tasks.close()
+    inode = resctrl.group_inode(web.path)
+    resctrl.move_monitoring(web, MonitoringGroup("b", "web.service"))
+    assert set(resctrl.tasks("b/mon_groups/web.service")) == set(resctrl.tasks("b")) == set(sleepers)
+    assert resctrl.group_inode("b/mon_groups/web.service") == inode
+    resctrl.move_monitoring(MonitoringGroup("b", "web.service"), MonitoringGroup("", "web.service"))
+    resctrl.remove_monitoring(MonitoringGroup("", "web.service"))
+    assert resctrl.read_group("").monitoring_groups == resctrl.read_group("b").monitoring_groups == ()
+
+
+def test_an_older_kernel_cannot_move_monitoring_groups(emulate: Emulate) -> None:
+    resctrl = emulate(kernel="6.1")
+    resctrl.create("a")
+    resctrl.create_monitoring(MonitoringGroup("", "web.service"))
+    with pytest.raises(NotPermittedError):
+        resctrl.move_monitoring(MonitoringGroup("", "web.service"), MonitoringGroup("a", "web.service"))
+
+
+@pytest.mark.parametrize(
+    "path", ["", "info", "a/b", "a/mon_groups", "a/mon_groups/..", "a/b/mon_groups/c", "mon_groups"]
+)
+def test_what_cannot_be_a_groups_path_never_reaches_the_kernel(emulate: Emulate, path: str) -> None:
+    with pytest.raises(ValueError, match="is not the name of a group"):
+        emulate().remove(path)
 
 
 def test_a_rounded_value_reads_back_as_the_machine_took_it(emulate: Emulate) -> None:
