@@ -18,6 +18,7 @@ from agent.policy.model import (
     CACHE_KEYS,
     ClassPolicy,
     Mode,
+    Monitor,
     MountPolicy,
     Partition,
     PerDomain,
@@ -41,7 +42,7 @@ from agent.policy.shape import (
 A = TypeVar("A")
 Amounts = Callable[[str], A]
 
-CLASS_KEYS = (*CACHE_KEYS, *BANDWIDTH_KEYS, "partition", "mode", "cpus", "optional", "adopt", "default")
+CLASS_KEYS = (*CACHE_KEYS, *BANDWIDTH_KEYS, "partition", "mode", "cpus", "optional", "adopt", "default", "monitor")
 MOUNT_KEYS = ("cdp", "bandwidth", "bandwidth_capacity")
 CDP_CACHES = ("l2", "l3")
 BANDWIDTH_UNITS = ("percent", "MBps")
@@ -108,6 +109,7 @@ def _class(name: str, entry: Entry, report: Report) -> ClassPolicy:
         cpus=_cpus(found.get("cpus"), subject, report),
         optional=_optional(found, subject, report),
         adopt=_truth(found, "adopt", subject, report),
+        monitor=_monitor(found.get("monitor"), subject, report),
     )
     _check_default(spec, found, subject, report)
     _check_exclusive(found, subject, report)
@@ -198,6 +200,12 @@ def _mode(entry: Entry | None, subject: str, report: Report) -> Mode:
     modes = {mode.value: mode for mode in Mode}
     word = one_of(entry.value, f"{subject}: mode", modes, report) if entry else None
     return modes[word] if word else Mode.SHAREABLE
+
+
+def _monitor(entry: Entry | None, subject: str, report: Report) -> Monitor:
+    choices = {choice.value: choice for choice in Monitor}
+    word = one_of(entry.value, f"{subject}: monitor", choices, report) if entry else None
+    return choices[word] if word else Monitor.CLASS
 
 
 def _cpus(entry: Entry | None, subject: str, report: Report) -> Written[frozenset[int]] | None:

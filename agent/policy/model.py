@@ -107,6 +107,15 @@ class Mode(Enum):
     EXCLUSIVE = "exclusive"
 
 
+class Monitor(Enum):
+    """Whose use of cache and bandwidth is counted apart, by a monitoring group and an RMID of its own."""
+
+    WORKLOAD = "workload"
+    """Each workload's."""
+    CLASS = "class"
+    """Only the class's as a whole: its control group counts that anyway."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """A slice of each cache named, disjoint from every other partition; laid out from way 0 in the file's order."""
@@ -135,6 +144,7 @@ class ClassPolicy:
     """Keys (``l2``, ``mb``, …) whose resource the machine may lack: then a warning, not an error."""
     adopt: bool = False
     """Take over a group of this name that the agent did not create."""
+    monitor: Monitor = Monitor.CLASS
 
     @property
     def group(self) -> str:

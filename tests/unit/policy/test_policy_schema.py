@@ -96,6 +96,7 @@ GOOD: list[Document] = [
                 "cpus": "2-3,8",
                 "optional": ["l3", "mb"],
                 "adopt": False,
+                "monitor": "workload",
                 "default": False,
             },
             "nothing": None,
@@ -215,6 +216,7 @@ spec = st.none() | st.fixed_dictionaries(
         "cpus": st.sampled_from(["1", "2-3,8", "", "all", "1,"]),
         "optional": st.lists(st.sampled_from(["l3", "mb", "cpus", "x"]), max_size=2),
         "adopt": st.sampled_from([True, False, "yes", 1]),
+        "monitor": st.sampled_from(["class", "workload", "none", "", True]),
         "mb ": bandwidth,
     },
 )

@@ -10,6 +10,7 @@ from agent.policy.model import (
     Conditions,
     KubernetesConditions,
     Mode,
+    Monitor,
     MountPolicy,
     Position,
     Unlimited,
@@ -35,6 +36,7 @@ classes:
     cpus: 2-3,8
     optional: [l2, smba]
     adopt: true
+    monitor: workload
   system: {default: true}
 rules:
 - {class: latency, when: {unit: "mysqld.service"}}
@@ -89,6 +91,7 @@ def test_a_class_has_its_other_properties(read):
     assert render.cpus.amount == {2, 3, 8}
     assert render.optional == {"l2", "smba"}
     assert render.adopt
+    assert render.monitor is Monitor.WORKLOAD
     assert not render.default
     assert render.position == Position("policy.yaml", 8, 3)
 
@@ -110,8 +113,8 @@ def test_rules_keep_their_order_and_their_conditions(read):
     assert (first.index, first.label, first.class_name) == (1, "rule 1", "latency")
     assert first.when == Conditions(unit=("mysqld.service",))
     assert (second.index, second.label, second.class_name) == (2, "transcoding", "render")
-    assert second.position == Position("policy.yaml", 20, 3)
-    assert second.class_position == Position("policy.yaml", 20, 10)
+    assert second.position == Position("policy.yaml", 21, 3)
+    assert second.class_position == Position("policy.yaml", 21, 10)
     assert second.when == Conditions(
         cgroup=("/a/**", "/b"),
         kubernetes=KubernetesConditions(("besteffort", "burstable"), ("12345678-*",)),
