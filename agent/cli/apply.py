@@ -5,7 +5,7 @@ policy would be in force only until the daemon's next look.
 """
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.cli.arguments import COMMANDS, PROGRAM, Commands
@@ -16,11 +16,11 @@ from agent.cli.places import open_machine, places_of
 from agent.cli.problems import tell_warnings
 from agent.cli.statuses import FAILED
 from agent.policy import load
+from agent.reconcile.actions import Action, MoveTasks
 from agent.reconcile.apply import LOCK_WAIT_S
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome
-from agent.reconcile.plan import Action, MoveTasks
 from agent.resctrl.errors import AlreadyRunningError
 from agent.resctrl.machine import Machine
 from agent.resctrl.mount import MountPoint
@@ -77,16 +77,30 @@ def _apply(node: Node, ledger: Ledger, in_force: InForce) -> _Done:
     """Placing needs no lock, and others who wait for it should not wait for that."""
     with node.resctrl.lock(LOCK_WAIT_S):
         reconciler, plan, applied = Reconciler.start(node, ledger, in_force)
+        monitoring = reconciler.monitor(())
     report = PassReport()
-    for _ in reconciler.full_pass(report):
-        pass
+    _exhaust(reconciler.look(report))
+    _exhaust(reconciler.put_right(report))
+    if reconciler.plan_monitoring(report.survey.names()):
+        with node.resctrl.lock(LOCK_WAIT_S):
+            monitoring += reconciler.monitor(report.survey.names())
+    _exhaust(reconciler.fill(report))
     reconciler.close()
     if plan.cleanup:
         with node.resctrl.lock(LOCK_WAIT_S):
             reconciler.finish(plan)
     moves = report.survey.moves()
     tasks = (MoveTasks(group, count) for group, count in sorted(moves.items()))
-    return _Done((*plan.preparation, *tasks, *plan.cleanup), applied.notes, tuple(report.outcomes), moves.total())
+    groups = [done.action for done in monitoring if done.failure is None]
+    notes = [*applied.notes, *(f"not monitored: {done.failure}" for done in monitoring if done.failure)]
+    changes = (*plan.preparation, *groups, *tasks, *plan.cleanup)
+    return _Done(changes, tuple(notes), tuple(report.outcomes), moves.total())
+
+
+def _exhaust(steps: Iterator[None]) -> None:
+    """Takes all of them: nobody waits in between."""
+    for _ in steps:
+        pass
 
 
 def _as_json(done: _Done, mounted: MountPoint | None) -> dict[str, object]:

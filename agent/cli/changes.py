@@ -3,8 +3,20 @@
 from collections.abc import Iterable
 
 from agent.cli.amounts import amount_text
+from agent.reconcile.actions import (
+    Action,
+    CreateGroup,
+    CreateMonitoring,
+    MonitoringAction,
+    MoveMonitoring,
+    MoveTasks,
+    RemoveGroup,
+    RemoveMonitoring,
+    SetCpus,
+    SetMode,
+    WriteSchemata,
+)
 from agent.reconcile.desired import ranges
-from agent.reconcile.plan import Action, CreateGroup, MoveTasks, RemoveGroup, SetCpus, SetMode, WriteSchemata
 from agent.resctrl.cpulist import format_cpu_list
 from agent.resctrl.machine import Machine
 from agent.resctrl.schemata import value_text
@@ -38,6 +50,8 @@ def group_name(group: str) -> str:
 
 def _sentence(action: Action) -> str:
     match action:
+        case CreateMonitoring() | MoveMonitoring() | RemoveMonitoring():
+            return _monitoring(action)
         case CreateGroup(group):
             return f"create {group_name(group)}"
         case RemoveGroup(group):
@@ -49,6 +63,17 @@ def _sentence(action: Action) -> str:
         case MoveTasks(group, count):
             return f"move {threads_text(count)} into {group_name(group)}"
     raise TypeError(f"{action} is no action with a sentence of its own")
+
+
+def _monitoring(action: MonitoringAction) -> str:
+    path = action.group.path
+    match action:
+        case CreateMonitoring():
+            return f"create monitoring group {path} for {action.workload}"
+        case MoveMonitoring():
+            return f"move monitoring group {path} to {action.to.path}, and {action.workload} with it"
+        case RemoveMonitoring():
+            return f"remove monitoring group {path} of {action.workload}"
 
 
 def _write(writes: list[WriteSchemata], machine: Machine | None) -> str:

@@ -17,7 +17,7 @@ from agent.policy.model import Policy
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.rules import RuleBook, Target
-from agent.reconcile.survey import out_of_place, survey
+from agent.reconcile.survey import Belonging, out_of_place, survey
 from agent.service.run_state import RunState
 from agent.tasks.cgroups import cgroup_id, read_threads, walk
 from agent.tasks.names import identify
@@ -103,7 +103,7 @@ class _Judge:
         placed = self.node.membership()
         own = read_threads(hierarchy.mount, path, hierarchy.threads_file) or []
         groups = Counter(placed.get(tid, "") for tid in own)
-        found = survey(self.node, self.rules, self.managed, path)
+        found = survey(self.node, Belonging(self.rules, self.managed), below=path)
         left = sum(self._is_given_up(each.target, each.path, each.actual) for each in found.misplaced)
         workloads = tuple(found.workloads.values())
         return CgroupExplanation(judgement, groups, found.threads, workloads, tuple(found.misplaced), left)

@@ -7,9 +7,10 @@ from agent.cli.arguments import COMMANDS, Commands
 from agent.cli.changes import group_name, sentences, threads_text
 from agent.cli.output import tell, tell_json
 from agent.cli.places import open_resctrl, places_of
+from agent.reconcile.actions import WriteSchemata
 from agent.reconcile.apply import LOCK_WAIT_S, remove_owned, restore
 from agent.reconcile.ownership import Ledger
-from agent.reconcile.plan import WriteSchemata
+from agent.reconcile.workload_groups import WorkloadGroups
 from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.filesystem import Resctrl
 
@@ -53,6 +54,9 @@ def _release(resctrl: Resctrl, ledger: Ledger) -> _Released:
     removed = {name: _threads(resctrl, name) for name in sorted(ledger.owned(resctrl))}
     for name in removed:
         remove_owned(name, resctrl, ledger)
+    elsewhere = WorkloadGroups(resctrl, ledger)  # below the root group, and groups that somebody else made
+    for _ in elsewhere.carry_out(elsewhere.plan({})):
+        pass
     return _Released(removed, restore(resctrl, ledger), tuple(resctrl.groups()))
 
 

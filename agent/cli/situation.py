@@ -1,7 +1,7 @@
 """What ``status`` shows, as values, and how they are read from the machine. Changes nothing."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from agent.reconcile.apply import observe
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.plan import Observed, Plan, make_plan
-from agent.reconcile.survey import Survey, Workload, survey
+from agent.reconcile.survey import Belonging, Survey, Workload, survey
 from agent.resctrl.filesystem import Group
 from agent.resctrl.machine import Machine
+from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.resctrl.schemata import Schemata
 from agent.service.places import Places
 from agent.service.reconciler import InForce, bring_to, managed_groups
@@ -90,7 +91,8 @@ def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
     in_force, problems = _in_force(places, node, ledger)
     observed = observe(node.resctrl, ledger)
     ours = _ours(in_force, observed)
-    found = survey(node, in_force.rules, managed_groups(in_force.desired, observed)) if in_force else None
+    measured = ledger.monitoring(node.resctrl)
+    found = _survey(node, in_force, observed, {workload: group for group, workload in measured.items()})
     agent_runs = node.resctrl.claimed_by_other()
     return Situation(
         mount=node.resctrl.root,
@@ -104,7 +106,7 @@ def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
         survey=found,
         plan=make_plan(in_force.desired, observed, node.machine, {}) if in_force else None,
         closids=_closids(node.machine, observed, ours),
-        rmids=_rmids(node.machine, observed, ours),
+        rmids=_rmids(node.machine, observed, ours | {group.path for group in measured}),
         agent_runs=agent_runs,
         daemon=running_daemon(places, node),
     )
@@ -126,6 +128,14 @@ def _in_force(places: Places, node: Node, ledger: Ledger) -> tuple[InForce | Non
     except PolicyRefusedError as refused:
         return None, quoting(refused.problems, places)
     return in_force, (*loaded.warnings, *in_force.desired.problems)
+
+
+def _survey(
+    node: Node, in_force: InForce | None, observed: Observed, monitoring: Mapping[str, MonitoringGroup]
+) -> Survey | None:
+    if in_force is None:
+        return None
+    return survey(node, Belonging(in_force.rules, managed_groups(in_force.desired, observed), monitoring))
 
 
 def _ours(in_force: InForce | None, observed: Observed) -> frozenset[str]:

@@ -14,18 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from agent.reconcile.actions import CreateGroup, GroupAction, RemoveGroup, SetCpus, SetMode, WriteSchemata
 from agent.reconcile.ownership import Granted, Ledger, StateError
-from agent.reconcile.plan import (
-    Action,
-    CreateGroup,
-    Observed,
-    Obstacle,
-    Plan,
-    RemoveGroup,
-    SetCpus,
-    SetMode,
-    WriteSchemata,
-)
+from agent.reconcile.plan import Observed, Obstacle, Plan
 from agent.resctrl.errors import GroupGoneError, MachineError, ResctrlError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.schemata import Schemata, value_text
@@ -121,7 +112,7 @@ def restore(resctrl: Resctrl, ledger: Ledger) -> tuple[WriteSchemata, ...]:
     return tuple(writes)
 
 
-def _step_key(action: Action) -> tuple[str, str] | Action:
+def _step_key(action: GroupAction) -> tuple[str, str] | GroupAction:
     """Values of one group go into one write, so that the kernel checks them together."""
     return ("schemata", action.group) if isinstance(action, WriteSchemata) else action
 
@@ -133,7 +124,7 @@ class _Steps:
     notes: list[str] = field(default_factory=list)
     _undo: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
 
-    def take(self, actions: Sequence[Action]) -> None:
+    def take(self, actions: Sequence[GroupAction]) -> None:
         """One step: a single action, or the schemata values of one group."""
         match actions[0]:
             case CreateGroup(name):

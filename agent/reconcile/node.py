@@ -1,7 +1,7 @@
 """The machine's three faces, as the reconciler needs them together: resctrl, cgroups, procfs."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import Machine
+from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.tasks.hierarchy import Hierarchy
 from agent.tasks.process import resctrl_groups
 
@@ -42,6 +43,23 @@ class Node:
         placed = self.membership()
         return [tid for tid in threads if tid in placed or self._gone(tid)]
 
+    def unmonitored(self, threads: list[int], group: MonitoringGroup, ours: Collection[MonitoringGroup]) -> list[int]:
+        """Those of ``threads`` that nobody measures, or that are in another of ``ours``: they belong in ``group``.
+
+        Who is in a monitoring group that somebody else made is left there.
+        """
+        if self.tells_of_each:
+            found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
+            names = {tid: groups[1] for tid, groups in found.items() if groups is not None}
+        else:
+            names = self.monitored(group.control)
+        return [tid for tid in threads if to_be_monitored(names.get(tid, ""), group, ours)]
+
+    def monitored(self, control: str) -> dict[int, str]:
+        """Thread id → monitoring group, of the threads that are in one of the control group's."""
+        names = self.resctrl.monitoring_groups(control)
+        return {tid: name for name in names for tid in self._members(MonitoringGroup(control, name).path)}
+
     def within(self, threads: list[int], groups: Iterable[str]) -> list[int]:
         """Those of ``threads`` that are in one of ``groups``, and those that are gone: they may have left children."""
         if self._ask_each(threads):
@@ -69,3 +87,8 @@ class Node:
 
     def _gone(self, tid: int) -> bool:
         return not os.path.exists(f"{self.proc}/{tid}")  # noqa: PTH110 - a Path for each of thousands of threads
+
+
+def to_be_monitored(actual: str, group: MonitoringGroup, ours: Collection[MonitoringGroup]) -> bool:
+    """Whether a thread of the control group that is in monitoring group ``actual`` ("": none) is to be in ``group``."""
+    return actual == "" or (actual != group.name and MonitoringGroup(group.control, actual) in ours)

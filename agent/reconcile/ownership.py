@@ -7,6 +7,9 @@ mkdir the intent is written down, without an inode: a kill between mkdir and the
 group of that name is then known to be ours, since the intent was written under resctrl's lock after looking that no
 such group existed. Losing the file costs the right to remove the groups, nothing else.
 
+A workload's monitoring group is remembered in the same way, with the workload it is for. It is written down under both
+names before it is moved, so that a kill in between leaves one of them true.
+
 The file also remembers what the hardware made of an amount where it was not what was asked, so that the difference
 is not taken for drift; and what the agent found in groups that it did not create (the root group, an adopted one)
 before it first wrote there, so that it can be put back.
@@ -21,6 +24,7 @@ from pathlib import Path
 
 from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.filesystem import Resctrl
+from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.resctrl.schemata import Schemata
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -46,6 +50,8 @@ class Ledger:
     """The directory whose modification time tells one mount from the next."""
     _mark: int | None = None
     _inodes: dict[str, int | None] = field(default_factory=dict)
+    """By path, of control groups and monitoring groups."""
+    _workloads: dict[MonitoringGroup, str] = field(default_factory=dict)
     _granted: Granted = field(default_factory=dict)
     _found: Found = field(default_factory=dict)
 
@@ -62,6 +68,9 @@ class Ledger:
             if stored["boot_id"] == boot and (mark is None or mark == marked.stat().st_mtime_ns):
                 ledger._mark = mark
                 ledger._inodes = {str(name): inode for name, inode in stored["groups"].items()}
+                ledger._workloads = {
+                    MonitoringGroup(control, name): workload for control, name, workload in stored.get("workloads", [])
+                }
                 ledger._granted = {(g, r, d): (asked, got) for g, r, d, asked, got in stored["granted"]}
                 ledger._found = {(g, r, d): value for g, r, d, value in stored["found"]}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -88,8 +97,10 @@ class Ledger:
         An intent that came to nothing, or what was ours on an earlier mount, must not claim what somebody makes later.
         """
         existing = set(resctrl.groups())
-        for name in self._inodes.keys() - existing:
+        for name in self._inodes.keys() - existing - {group.path for group in self._workloads}:
             self.removed(name)
+        for group in self._workloads.keys() - self.monitoring(resctrl).keys():
+            self.monitoring_removed(group)
 
     def intend(self, name: str) -> None:
         """About to create a group that does not exist."""
@@ -108,8 +119,34 @@ class Ledger:
     def removed(self, name: str) -> None:
         """The group is gone, or was never created after all."""
         self._inodes.pop(name, None)
+        for group in [group for group in self._workloads if group.control == name]:
+            self._drop(group)
         self._granted = {key: value for key, value in self._granted.items() if key[0] != name}
         self._found = {key: value for key, value in self._found.items() if key[0] != name}
+        self._save()
+
+    def monitoring(self, resctrl: Resctrl) -> Mapping[MonitoringGroup, str]:
+        """The monitoring groups that exist and that the agent created → the workload that each is for."""
+        return {group: of for group, of in self._workloads.items() if self._is_ours(group.path, resctrl)}
+
+    def intend_monitoring(self, group: MonitoringGroup, workload: str, inode: int | None = None) -> None:
+        """About to create a monitoring group that does not exist, or to move one (``inode``) to this name."""
+        self._inodes[group.path] = inode
+        self._workloads[group] = workload
+        try:
+            self._save()
+        except StateError:
+            self._drop(group)
+            raise
+
+    def monitoring_created(self, group: MonitoringGroup, inode: int) -> None:
+        """The monitoring group was created."""
+        self._inodes[group.path] = inode
+        self._save()
+
+    def monitoring_removed(self, group: MonitoringGroup) -> None:
+        """The monitoring group is gone, has another name now, or was never created after all."""
+        self._drop(group)
         self._save()
 
     def grant(self, differences: Granted, asked: frozenset[tuple[str, str, int]]) -> None:
@@ -145,6 +182,10 @@ class Ledger:
         except GroupGoneError:
             return False
 
+    def _drop(self, group: MonitoringGroup) -> None:
+        self._workloads.pop(group, None)
+        self._inodes.pop(group.path, None)
+
     def _leave_mark(self) -> None:
         """Makes the time that the directory shows a lasting one, which other ledgers of this mount then hold too.
 
@@ -162,6 +203,7 @@ class Ledger:
             "boot_id": self.boot_id,
             "mark": self._mark,
             "groups": self._inodes,
+            "workloads": [[group.control, group.name, of] for group, of in self._workloads.items()],
             "granted": [[*key, *value] for key, value in self._granted.items()],
             "found": [[*key, value] for key, value in self._found.items()],
         }

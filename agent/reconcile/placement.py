@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent.reconcile.node import Node
-from agent.reconcile.rules import RuleBook, Target, Verdict
+from agent.reconcile.rules import Target, Verdict
+from agent.reconcile.survey import Belonging
 from agent.resctrl.filesystem import Tasks
+from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.tasks.cgroups import read_threads
 from agent.tasks.process import cgroup_of, process_of, read_program, threads_of
 
@@ -35,6 +37,8 @@ class Outcome:
     """How many threads went to which target; None: to the root group, since no rule claims them any more."""
     complete: bool = True
     """False: threads were still found out of place after MAX_PASSES readings, or could not be moved."""
+    monitored: int = 0
+    """Threads put into their workload's monitoring group."""
     failures: dict[int, str] = field(default_factory=dict)
     """Thread → why the kernel refused."""
 
@@ -45,25 +49,27 @@ class Outcome:
 
 
 class Placement:
-    """Puts threads where one policy wants them. Keeps the groups' ``tasks`` files open.
+    """Puts threads where they belong. Keeps the groups' ``tasks`` files open."""
 
-    ``managed``: the control groups of the policy's classes, and those of former classes until they are removed;
-    threads that no rule claims are taken out of these and of no others.
-    """
-
-    def __init__(self, node: Node, rules: RuleBook, managed: frozenset[str]) -> None:
+    def __init__(self, node: Node, belonging: Belonging) -> None:
         self.node = node
-        self.rules = rules
-        self.managed = managed - {""}
+        self.rules = belonging.rules
+        self.managed = belonging.managed - {""}
+        self.monitoring = belonging.monitoring
         self.leave: Mapping[int, str] = {}
         """Threads that are left to somebody else → the group that they are kept out of."""
         self._files: dict[str, Tasks] = {}
 
     def close(self) -> None:
-        """Closes the ``tasks`` files."""
+        """Closes the ``tasks`` files; those that are needed again are opened anew."""
         for tasks in self._files.values():
             tasks.close()
         self._files.clear()
+
+    def monitor_of(self, target: Target | None) -> MonitoringGroup | None:
+        """The monitoring group for threads of this target; None where they are in none, or it is not there yet."""
+        group = self.monitoring.get(target.workload) if target else None
+        return group if target and group and group.control == target.group else None
 
     def place(self, path: str) -> Outcome:
         """Every thread in the cgroup itself (not below it) to where it belongs, except those in ``leave``.
@@ -114,19 +120,42 @@ class Placement:
         """Writes what is out of place, or with ``ask`` unset everything; returns whether all was in place."""
         if self.leave and target is not None:
             threads = [tid for tid in threads if self.leave.get(tid) != target.group]
+        monitor = self.monitor_of(target)
         if target is None:
             threads = self.node.within(threads, self.managed)
+        elif monitor is not None:
+            return self._put_monitored(target, monitor, threads, outcome)
         elif ask or not target.group:
             threads = self.node.elsewhere(threads, target.group)
         if not threads:
             return True
-        result = self._tasks(target.group if target else "").move(threads)
-        if result.moved:
-            outcome.moved.append((target, len(result.moved)))
+        moved = self._move(target.group if target else "", threads, outcome)
+        if moved:
+            outcome.moved.append((target, len(moved)))
+        return False
+
+    def _put_monitored(self, target: Target, monitor: MonitoringGroup, threads: list[int], outcome: Outcome) -> bool:
+        """First into the control group, which the kernel asks of whoever is to be in a monitoring group below it.
+
+        Always asks: writing a thread to the control group that is in place would take it out of its monitoring group.
+        """
+        outside = self.node.elsewhere(threads, target.group)
+        inside = [tid for tid in threads if tid not in set(outside)]
+        loose = self.node.unmonitored(inside, monitor, self.monitoring.values())
+        if not outside and not loose:
+            return True
+        moved = self._move(target.group, outside, outcome) if outside else ()
+        if moved:
+            outcome.moved.append((target, len(moved)))
+        outcome.monitored += len(self._move(monitor.path, [*moved, *loose], outcome))
+        return False
+
+    def _move(self, group: str, threads: list[int], outcome: Outcome) -> tuple[int, ...]:
+        result = self._tasks(group).move(threads)
         if result.failed:
             outcome.failures.update(result.failed)
             outcome.complete = False
-        return False
+        return result.moved
 
     def _judged(self, verdict: Verdict, threads: list[int]) -> list[tuple[Target | None, list[int]]]:
         """Threads by where the process of each belongs. Those that are gone are left out."""

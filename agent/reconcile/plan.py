@@ -8,108 +8,33 @@ The order, and why:
 3. ``create-group``.
 4. ``write-schemata``, groups that only give up ways first, so that two classes do not share ways on the way.
 5. ``set-mode exclusive``, then ``set-cpus``.
-6. ``move-tasks``: masks are in force before anybody is moved in.
-7. ``remove-group`` for what is stale.
+6. Monitoring groups of workloads move, go and are made; one that moves takes its threads along.
+7. ``move-tasks``: masks are in force before anybody is moved in.
+8. ``remove-group`` for what is stale.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.policy.model import Mode
+from agent.reconcile.actions import (
+    Action,
+    CreateGroup,
+    GroupAction,
+    MonitoringAction,
+    MoveTasks,
+    RemoveGroup,
+    SetCpus,
+    SetMode,
+    WriteSchemata,
+)
 from agent.reconcile.desired import Desired, DesiredGroup
 from agent.resctrl.filesystem import Group
 from agent.resctrl.machine import Machine
-from agent.resctrl.schemata import Schemata, is_cache, value_text
+from agent.resctrl.schemata import Schemata, is_cache
 
 ROOT = ""
 """The name of the root group."""
-
-
-@dataclass(frozen=True, slots=True)
-class CreateGroup:
-    """mkdir of a control group."""
-
-    group: str
-
-    def as_json(self) -> dict[str, object]:
-        """The action as ``plan --output json`` shows it."""
-        return {"action": "create-group", "group": self.group}
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveGroup:
-    """rmdir of a control group that the agent created and no class needs any more."""
-
-    group: str
-
-    def as_json(self) -> dict[str, object]:
-        """The action as ``plan --output json`` shows it."""
-        return {"action": "remove-group", "group": self.group}
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSchemata:
-    """One value of one domain; ``before`` of a group still to be created is what mkdir will give it."""
-
-    group: str
-    resource: str
-    domain: int
-    before: int | None
-    after: int
-
-    def as_json(self) -> dict[str, object]:
-        """The action as ``plan --output json`` shows it."""
-        before = None if self.before is None else value_text(self.resource, self.before)
-        after = value_text(self.resource, self.after)
-        return {
-            "action": "write-schemata",
-            "group": self.group,
-            "resource": self.resource,
-            "domain": self.domain,
-            "from": before,
-            "to": after,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SetMode:
-    """A change of a group's mode."""
-
-    group: str
-    before: str
-    after: str
-
-    def as_json(self) -> dict[str, object]:
-        """The action as ``plan --output json`` shows it."""
-        return {"action": "set-mode", "group": self.group, "from": self.before, "to": self.after}
-
-
-@dataclass(frozen=True, slots=True)
-class SetCpus:
-    """A change of the CPUs whose otherwise unplaced tasks use the group."""
-
-    group: str
-    before: frozenset[int]
-    after: frozenset[int]
-
-    def as_json(self) -> dict[str, object]:
-        """The action as ``plan --output json`` shows it."""
-        return {"action": "set-cpus", "group": self.group, "from": sorted(self.before), "to": sorted(self.after)}
-
-
-@dataclass(frozen=True, slots=True)
-class MoveTasks:
-    """So many threads are not in their group."""
-
-    group: str
-    count: int
-
-    def as_json(self) -> dict[str, object]:
-        """The action as ``plan --output json`` shows it."""
-        return {"action": "move-tasks", "group": self.group, "count": self.count}
-
-
-Action = CreateGroup | RemoveGroup | WriteSchemata | SetMode | SetCpus | MoveTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +79,10 @@ class Obstacle:
 class Plan:
     """What to do, in order, and why it cannot be done (then nothing is)."""
 
-    preparation: tuple[Action, ...]
+    preparation: tuple[GroupAction, ...]
     """Groups, schemata, modes, CPUs: everything before the first task moves."""
+    monitoring: tuple[MonitoringAction, ...]
+    """Workloads' monitoring groups that move, go and are made."""
     moves: tuple[MoveTasks, ...]
     cleanup: tuple[RemoveGroup, ...]
     given_back: tuple[str, ...]
@@ -165,17 +92,25 @@ class Plan:
     @property
     def actions(self) -> tuple[Action, ...]:
         """All of it, in order."""
-        return (*self.preparation, *self.moves, *self.cleanup)
+        return (*self.preparation, *self.monitoring, *self.moves, *self.cleanup)
 
 
-def make_plan(desired: Desired, observed: Observed, machine: Machine, moves: Mapping[str, int]) -> Plan:
-    """``moves``: group → how many threads have to be moved into it."""
+def make_plan(
+    desired: Desired,
+    observed: Observed,
+    machine: Machine,
+    moves: Mapping[str, int],
+    monitoring: Sequence[MonitoringAction] = (),
+) -> Plan:
+    """``moves``: group → how many threads have to be moved into it; ``monitoring`` comes before."""
     draft = _Draft(desired.groups, observed, machine)
     early, late = draft.stale()
     counted = tuple(MoveTasks(name, count) for name, count in sorted(moves.items()) if count)
     cleanup = tuple(RemoveGroup(name) for name in late)
     given_back = tuple(draft.let_alone())
-    return Plan(tuple(draft.preparation(early)), counted, cleanup, given_back, tuple(draft.obstacles()))
+    return Plan(
+        tuple(draft.preparation(early)), tuple(monitoring), counted, cleanup, given_back, tuple(draft.obstacles())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +140,7 @@ class _Draft:
         wanting = max(0, len(self._new()) - spare)
         return stale[:wanting], stale[wanting:]
 
-    def preparation(self, early: Sequence[str]) -> Iterator[Action]:
+    def preparation(self, early: Sequence[str]) -> Iterator[GroupAction]:
         relaxed = [name for name in self.observed.groups if self._must_let_go(name)]
         default = self._mkdir_default({*relaxed, *early})
         writes = {name: self._writes(group, default) for name, group in self.desired.items()}

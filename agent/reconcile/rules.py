@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.policy.model import Conditions, KubernetesConditions, Policy, Rule
+from agent.policy.model import Conditions, KubernetesConditions, Monitor, Policy, Rule
 from agent.reconcile.globs import name_pattern, path_pattern, prefixes
 from agent.tasks.names import Names, identify
 from agent.tasks.process import Program
 
 NEGATED = "what it says under `not` holds"
+EXE_HIDDEN = "exe may not be read, which takes CAP_SYS_PTRACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Target:
     group: str
     workload: str
     """The cgroup that the rule matched; for a rule on the program, the rule's label."""
+    monitored: bool = False
+    """Whether the class counts each of its workloads apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,15 @@ def uid_by_name(user: str) -> int | None:
 class RuleBook:
     """A policy's rules, ready to be asked. Remembers its verdict on each cgroup until told to forget it."""
 
-    def __init__(self, policy: Policy, uid_of: Callable[[str], int | None] = uid_by_name) -> None:
+    def __init__(
+        self, policy: Policy, uid_of: Callable[[str], int | None] = uid_by_name, *, can_monitor: bool = True
+    ) -> None:
+        """``can_monitor``: whether the machine can count what a workload uses."""
+        self._monitored = frozenset(
+            spec.name for spec in policy.classes.values() if can_monitor and spec.monitor is Monitor.WORKLOAD
+        )
         self._rules = policy.rules
-        self._groups = {name: spec.group for name, spec in policy.classes.items()}
+        self._classes = policy.classes
         self._uids = {user: uid_of(user) for rule in policy.rules for user in _users(rule.when)}
         self._verdicts: dict[str, Verdict] = {}
         self.judges_programs = policy.judges_programs
@@ -108,16 +117,29 @@ class RuleBook:
         """Drop every verdict, when it is not known which cgroups are gone."""
         self._verdicts.clear()
 
+    @property
+    def monitors(self) -> bool:
+        """Whether some class counts its workloads apart."""
+        return bool(self._monitored)
+
+    def target_of(self, workload: str) -> Target | None:
+        """Where a workload's tasks belong, by the cgroup or the rule that it is; None where it is none any more."""
+        if workload.startswith("/"):
+            target = self.judge_cgroup(workload).otherwise
+            return target if target is not None and target.workload == workload else None
+        named = (rule for rule in self._rules if rule.label == workload and rule.when.of_program)
+        return next((self._target(rule, workload) for rule in named), None)
+
     def judge(self, verdict: Verdict, program: Program) -> Target | None:
         """Where a process of that cgroup belongs; None when no rule matches."""
         for candidate in verdict.candidates:
-            if not self._program_reasons(candidate.conditions, program):
+            if not self._reasons(candidate.conditions, program):
                 return candidate.target
         return verdict.otherwise
 
     def explain(self, path: str, program: Program) -> tuple[Trial, ...]:
         """Every rule up to and including the one that matches, with the conditions that did not hold."""
-        return self._tried(path, lambda conditions: self._program_reasons(conditions, program))
+        return self._tried(path, lambda conditions: self._reasons(conditions, program))
 
     def explain_cgroup(self, path: str) -> tuple[Trial, ...]:
         """The same for a cgroup by itself: rules that ask something of each process do not match it."""
@@ -152,7 +174,14 @@ class RuleBook:
         return Verdict(tuple(candidates), None)
 
     def _target(self, rule: Rule, workload: str) -> Target:
-        return Target(rule, rule.class_name, self._groups[rule.class_name], workload)
+        spec = self._classes[rule.class_name]
+        return Target(rule, spec.name, spec.group, workload, spec.name in self._monitored)
+
+    def _reasons(self, when: Conditions, program: Program) -> list[str]:
+        """What is not known neither holds nor, under ``not``, fails to hold."""
+        if when.of_exe and program.exe_hidden:
+            return [EXE_HIDDEN]
+        return self._program_reasons(when, program)
 
     def _program_reasons(self, when: Conditions, program: Program) -> list[str]:
         reasons = []

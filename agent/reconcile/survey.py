@@ -4,16 +4,28 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agent.reconcile.node import Node
+from agent.reconcile.node import Node, to_be_monitored
 from agent.reconcile.rules import RuleBook, Target, Verdict
+from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.tasks.cgroups import read_threads, walk
 from agent.tasks.process import process_of, read_program
 
 CGROUPS_A_STEP = 32
 """After so many cgroups a survey lets others run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """Where tasks belong."""
+
+    rules: RuleBook
+    managed: frozenset[str]
+    """Control groups whose members are the agent's to move: threads that no rule claims leave these and no others."""
+    monitoring: Mapping[str, MonitoringGroup] = field(default_factory=dict)
+    """Workload → the monitoring group that its threads belong in, of those that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,8 @@ class Survey:
     workloads: dict[tuple[str, str], Workload] = field(default_factory=dict)
     """By (workload, class); those without threads are not listed."""
     misplaced: list[Misplaced] = field(default_factory=list)
+    unmonitored: list[Misplaced] = field(default_factory=list)
+    """Threads in their control group, but not in their workload's monitoring group, which may not exist yet."""
     members: Counter[str] = field(default_factory=Counter)
     """Control group → threads in it, the root group left out."""
     threads: int = 0
@@ -57,24 +71,27 @@ class Survey:
         """Control group → threads to be moved into it."""
         return Counter(m.group for m in self.misplaced)
 
+    def names(self) -> set[str]:
+        """Names of the workloads."""
+        return {name for name, _ in self.workloads}
 
-def survey(node: Node, rules: RuleBook, managed: frozenset[str], below: str = "/") -> Survey:
+
+def survey(node: Node, belonging: Belonging, below: str = "/") -> Survey:
     """A survey of the cgroup ``below`` and all below it, in one go."""
     result = Survey()
-    for _ in survey_steps(node, rules, managed, result, below):
+    for _ in survey_steps(node, belonging, result, below):
         pass
     return result
 
 
-def survey_steps(
-    node: Node, rules: RuleBook, managed: frozenset[str], into: Survey, below: str = "/"
-) -> Iterator[None]:
+def survey_steps(node: Node, belonging: Belonging, into: Survey, below: str = "/") -> Iterator[None]:
     """Fills ``into``, and yields now and then so that events are not kept waiting.
 
     Threads that appear or move meanwhile look misplaced at first; what is still out of place at the end, on a second
     look, is. Raises ResctrlError when the groups cannot be read.
     """
-    look = _Look(node, rules, managed, node.membership(), into)
+    look = _Look(node, belonging.rules, belonging.managed, belonging.monitoring, into)
+    look.read_groups()
     into.members.update(look.placed.values())
     for number, cgroup in enumerate(walk(node.hierarchy.mount, below)):
         if number % CGROUPS_A_STEP == CGROUPS_A_STEP - 1:
@@ -83,7 +100,7 @@ def survey_steps(
         if threads:
             into.threads += len(threads)
             look.compare(cgroup.path, threads)
-    if into.misplaced:
+    if into.misplaced or into.unmonitored:
         yield
         look.confirm()
 
@@ -98,8 +115,16 @@ class _Look:
     node: Node
     rules: RuleBook
     managed: frozenset[str]
-    placed: dict[int, str]
+    monitoring: Mapping[str, MonitoringGroup]
     into: Survey
+    placed: dict[int, str] = field(default_factory=dict)
+    """Thread → control group."""
+    measured: dict[str, dict[int, str]] = field(default_factory=dict)
+    """Control group → thread → monitoring group, of those control groups that have some of ours."""
+
+    def read_groups(self) -> None:
+        self.placed = self.node.membership()
+        self.measured = {name: self.node.monitored(name) for name in {g.control for g in self.monitoring.values()}}
 
     def threads(self, path: str) -> list[int]:
         hierarchy = self.node.hierarchy
@@ -110,17 +135,32 @@ class _Look:
             if target is not None:
                 self._count(target, len(claimed))
             for tid in claimed:
-                actual = self.placed.get(tid, "")
-                if out_of_place(target, actual, self.managed):
-                    self.into.misplaced.append(Misplaced(tid, path, target, actual))
+                thread = Misplaced(tid, path, target, self.placed.get(tid, ""))
+                if out_of_place(target, thread.actual, self.managed):
+                    self.into.misplaced.append(thread)
+                elif target is not None and self._is_unmonitored(target, tid):
+                    self.into.unmonitored.append(thread)
 
     def confirm(self) -> None:
         """Drops what has died, moved or been placed since it was seen."""
-        self.placed = self.node.membership()
-        present = {path: set(self.threads(path)) for path in {m.path for m in self.into.misplaced}}
-        self.into.misplaced = [
-            m for m in self.into.misplaced if m.tid in present[m.path] and self.placed.get(m.tid, "") == m.actual
+        self.read_groups()
+        found = (*self.into.misplaced, *self.into.unmonitored)
+        present = {path: set(self.threads(path)) for path in {thread.path for thread in found}}
+        still = {m.tid for m in found if m.tid in present[m.path] and self.placed.get(m.tid, "") == m.actual}
+        self.into.misplaced = [thread for thread in self.into.misplaced if thread.tid in still]
+        self.into.unmonitored = [
+            thread
+            for thread in self.into.unmonitored
+            if thread.tid in still and thread.target is not None and self._is_unmonitored(thread.target, thread.tid)
         ]
+
+    def _is_unmonitored(self, target: Target, tid: int) -> bool:
+        if not target.monitored:
+            return False
+        group = self.monitoring.get(target.workload)
+        if group is None or group.control != target.group:
+            return True
+        return to_be_monitored(self.measured[group.control].get(tid, ""), group, self.monitoring.values())
 
     def _by_target(self, verdict: Verdict, threads: list[int]) -> Iterator[tuple[Target | None, list[int]]]:
         if not verdict.candidates:

@@ -107,6 +107,11 @@ class Resctrl:
         with self._explained("", "listing the groups", None):
             return sorted(name for name in _directories(self._root, ".") if name not in NOT_GROUPS)
 
+    def monitoring_groups(self, control: str) -> tuple[str, ...]:
+        """The names of a control group's monitoring groups, sorted; none where the machine cannot monitor."""
+        with self._reading(control) as directory:
+            return _monitoring_groups(directory)
+
     def group_inode(self, name: str) -> int:
         """The inode of the group's directory, which no other group of this mount has while it exists.
 

@@ -42,6 +42,9 @@ SETTLE_S = 0.03
 MOUNTS_SETTLE_S = 0.1
 """Container starts come with dozens of mounts; the table is read so long after the first of them."""
 
+WORKLOADS_SETTLE_S = 0.1
+"""Workloads often start in numbers, and one that restarts comes back soon; monitoring groups are looked at then."""
+
 SCAN_EVERY_S = 1.0
 """How often everything is looked at where eBPF cannot be used."""
 
@@ -67,7 +70,7 @@ class Daemon:
         self._notifier = notifier
         self._audit_interval_s = audit_interval_s
         self._wants = Wants()
-        self._fast_path = FastPath(self._look_at_everything, self._in_trouble)
+        self._fast_path = FastPath(self._look_at_everything, self._look_at_workloads, self._in_trouble)
         self._urgency = Urgency()
         self._keeper = Keeper(places, self._fast_path, self._urgency, self._watch_execs)
         self._source: EventSource | None = None
@@ -137,6 +140,7 @@ class Daemon:
             Want.REOPEN: self._reopen,
             Want.RELOAD: self._reload,
             Want.CORRECT: self._keeper.correct,
+            Want.MONITOR: self._keeper.monitor,
             Want.PASS: self._keeper.run_pass,
         }
         while (want := await self._wants.take()) is not Want.STOP:
@@ -197,6 +201,9 @@ class Daemon:
 
     def _look_at_everything(self, delay_s: float) -> None:
         self._later("everything", delay_s, lambda: self._wants.ask(Want.PASS))
+
+    def _look_at_workloads(self) -> None:
+        self._later("workloads", WORKLOADS_SETTLE_S, lambda: self._wants.ask(Want.MONITOR))
 
     def _say_if_exhausted(self, error: Exception) -> None:
         wanted = exhausted(error)

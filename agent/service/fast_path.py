@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 
 from agent.events.event import Event, EventKind, EventSource
+from agent.reconcile.actions import MoveMonitoring
 from agent.reconcile.placement import Outcome, Placement
 from agent.reconcile.rules import Target
 from agent.resctrl.errors import ResctrlError
@@ -46,9 +47,19 @@ ATTEMPTS_BEFORE_SAYING_SO = 3
 class FastPath:
     """Places what events point at, with the placement that is in force (none yet: the first full pass finds it all)."""
 
-    def __init__(self, look_at_everything: Callable[[float], None], trouble: Callable[[Exception], None]) -> None:
-        """``look_at_everything`` asks for a full pass in so many seconds; ``trouble`` takes other failures."""
+    def __init__(
+        self,
+        look_at_everything: Callable[[float], None],
+        monitor: Callable[[], None],
+        trouble: Callable[[Exception], None],
+    ) -> None:
+        """``look_at_everything`` asks for a full pass in so many seconds, ``monitor`` for a look at monitoring groups.
+
+        ``trouble`` takes other failures.
+        """
         self.placement: Placement | None = None
+        self._monitor = monitor
+        self._unmonitored: set[str] = set()
         self._look_at_everything = look_at_everything
         self._trouble = trouble
         self._known: dict[str, str] = {}
@@ -102,10 +113,27 @@ class FastPath:
         if not outcome.complete and outcome.path:
             self._try_again(outcome, attempt=1)
 
+    def report_carried(self, action: MoveMonitoring, threads: int) -> None:
+        """Logs a workload that changed class at once, with its monitoring group."""
+        target = self.placement.rules.target_of(action.workload) if self.placement else None
+        if target is not None and threads:
+            self._log_placed(target, threads, Outcome(action.workload), {"cause": "group_moved"})
+
+    def take_unmonitored(self) -> set[str]:
+        """Workloads that came and have no monitoring group yet, though they are to have one; each is told once."""
+        taken, self._unmonitored = self._unmonitored, set()
+        return taken
+
     def _report_moved(self, outcome: Outcome, cause: Mapping[str, object]) -> None:
         for target, threads in outcome.moved:
             if target is not None:
                 self._log_placed(target, threads, outcome, cause)
+                self._note_unmonitored(target)
+
+    def _note_unmonitored(self, target: Target) -> None:
+        if self.placement and target.monitored and self.placement.monitor_of(target) is None:
+            self._unmonitored.add(target.workload)
+            self._monitor()
 
     def _take(self, events: Iterable[Event]) -> None:
         cgroups: dict[str, Event] = {}
@@ -250,6 +278,8 @@ class FastPath:
     def _forget(self, path: str) -> None:
         if self.placement is not None:
             self.placement.rules.forget(path)
+            if path in self.placement.monitoring:
+                self._monitor()
         self._known.pop(path, None)
         retry = self._retries.pop(path, None)
         if retry is not None:

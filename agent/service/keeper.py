@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
@@ -14,13 +14,15 @@ from agent.policy import load
 from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError, Severity
 from agent.policy.render import as_text
+from agent.reconcile.actions import Action, MoveMonitoring, WriteSchemata
 from agent.reconcile.apply import LOCK_WAIT_S, Applied, ApplyError, PlanObstructedError
 from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger, StateError
-from agent.reconcile.plan import Action, Plan, WriteSchemata
+from agent.reconcile.plan import Plan
 from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Survey
+from agent.reconcile.workload_groups import Done
 from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
 from agent.resctrl.schemata import value_text
 from agent.service.fast_path import FastPath
@@ -54,6 +56,8 @@ class Keeper:
         """The one that was in force last, also while resctrl is not mounted."""
         self._contended: frozenset[Contended] = frozenset()
         self._taken: set[tuple[str, str]] = set()
+        self._without: dict[str, str] = {}
+        """Workload → why it has no monitoring group though its class says so."""
         self._settled = False
         """Whether every task has been looked at since the policy was put in force."""
         self.sees_tasks = True
@@ -148,6 +152,7 @@ class Keeper:
             log.warning("A rule names a user that this machine does not know", user=user)
         async with _locked(node):
             fresh, plan, applied = Reconciler.start(node, ledger, in_force)
+            moved = fresh.monitor(())
         self._say_notes(applied)
         former, self._reconciler = self._reconciler, fresh
         self._policy = policy
@@ -155,6 +160,7 @@ class Keeper:
         self._settled = False
         self._watch_execs(policy.judges_programs)
         self._fast_path.use(fresh.placement)
+        self._say_monitoring(moved)
         if former is not None:
             former.close()
         return plan
@@ -197,12 +203,11 @@ class Keeper:
             return
         began = time.monotonic()
         report = PassReport()
-        steps = reconciler.full_pass(report)
-        going_on = True
-        while going_on:
-            with self._urgency.set_aside():
-                going_on = next(steps, STOP) is not STOP
-            await asyncio.sleep(0)
+        await self._give_way(reconciler.look(report))
+        await self._give_way(reconciler.put_right(report))
+        if reconciler.watches_workloads:
+            await self._monitor(reconciler, report.survey.names())
+            await self._give_way(reconciler.fill(report))
         for outcome in report.outcomes:
             self._fast_path.report(outcome)
         self.pass_s = time.monotonic() - began
@@ -218,6 +223,30 @@ class Keeper:
             moved=sum(outcome.threads for outcome in report.outcomes),
             seconds=round(self.pass_s, 4),
         )
+
+    async def monitor(self) -> None:
+        """Monitoring groups for workloads that came, none for those that went. Raises one of NOT_NOW."""
+        reconciler = self._reconciler
+        came = self._fast_path.take_unmonitored() - self._without.keys()
+        if reconciler is None or not reconciler.watches_workloads:
+            return
+        await self._monitor(reconciler, came)
+        await self._give_way(reconciler.fill_workloads(came, self._fast_path.report))
+
+    async def _monitor(self, reconciler: Reconciler, seen: Iterable[str]) -> None:
+        """Takes the lock only where there is something to do: placing never waits for it without need."""
+        if reconciler.plan_monitoring(seen):
+            async with _locked(reconciler.node):
+                done = reconciler.monitor(seen)
+            self._say_monitoring(done)
+
+    async def _give_way(self, steps: Iterator[None]) -> None:
+        """Takes step after step as ordinary work, with events in between."""
+        going_on = True
+        while going_on:
+            with self._urgency.set_aside():
+                going_on = next(steps, STOP) is not STOP
+            await asyncio.sleep(0)
 
     @property
     def idle(self) -> bool:
@@ -252,6 +281,26 @@ class Keeper:
     def _say_notes(self, applied: Applied) -> None:
         for note in applied.notes:
             log.warning(note)
+
+    def _say_monitoring(self, done: Iterable[Done]) -> None:
+        """Workloads that changed class with their group, one line each; those that got no group, when it is news."""
+        without: dict[str, str] = {}
+        for each in done:
+            if each.failure is not None:
+                without[each.action.workload] = str(each.failure)
+            elif isinstance(each.action, MoveMonitoring):
+                self._fast_path.report_carried(each.action, each.threads)
+            else:
+                log.debug("Monitoring groups", **each.action.as_json())
+        if without and not self._without:
+            workload, reason = next(iter(without.items()))
+            log.warning(
+                "What some workloads use is not counted apart for now; they are in their class all the same",
+                workloads=len(without),
+                workload=workload,
+                reason=reason,
+            )
+        self._without = without
 
     def _say_taken(self, survey: Survey, managed: frozenset[str]) -> None:
         """Once for each foreign group and class: rules go before what somebody did by hand."""

@@ -1,10 +1,13 @@
 """One policy in force on one machine: the part that ``apply`` and the daemon share."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError
+from agent.reconcile.actions import CreateMonitoring, MonitoringAction, MoveMonitoring
 from agent.reconcile.apply import Applied, clean_up, observe, prepare
 from agent.reconcile.contention import Contended, Contention, contended
 from agent.reconcile.desired import Desired, resolve
@@ -13,7 +16,10 @@ from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome, Placement
 from agent.reconcile.plan import ROOT, Observed, Plan, make_plan
 from agent.reconcile.rules import RuleBook
-from agent.reconcile.survey import Survey, survey, survey_steps
+from agent.reconcile.survey import Belonging, Survey, survey, survey_steps
+from agent.reconcile.workload_groups import Done, WorkloadGroups, wanted_monitoring
+from agent.resctrl.errors import GroupGoneError
+from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.tasks.process import start_time
 
 
@@ -31,7 +37,7 @@ def bring_to(node: Node, ledger: Ledger, policy: Policy) -> InForce:
     desired = resolve(policy, node.machine, observe(node.resctrl, ledger).before_us(ROOT))
     if desired.errors:
         raise PolicyRefusedError(desired.problems)
-    return InForce(policy, desired, RuleBook(policy))
+    return InForce(policy, desired, RuleBook(policy, can_monitor=node.machine.monitoring is not None))
 
 
 def managed_groups(desired: Desired, observed: Observed) -> frozenset[str]:
@@ -42,8 +48,37 @@ def managed_groups(desired: Desired, observed: Observed) -> frozenset[str]:
 def draw_plan(node: Node, ledger: Ledger, in_force: InForce) -> Plan:
     """Everything that differs between policy and machine, tasks included. Changes nothing."""
     observed = observe(node.resctrl, ledger)
-    found = survey(node, in_force.rules, managed_groups(in_force.desired, observed))
-    return make_plan(in_force.desired, observed, node.machine, found.moves())
+    groups = WorkloadGroups(node.resctrl, ledger)
+    belonging = Belonging(in_force.rules, managed_groups(in_force.desired, observed), groups.by_workload)
+    found = survey(node, belonging)
+    monitoring = _plan_monitoring(node, groups, in_force.rules, found.names())
+    moves = _moves(node, found, groups.by_workload, monitoring)
+    return make_plan(in_force.desired, observed, node.machine, moves, monitoring)
+
+
+def _plan_monitoring(
+    node: Node, groups: WorkloadGroups, rules: RuleBook, seen: Iterable[str]
+) -> tuple[MonitoringAction, ...]:
+    return groups.plan(wanted_monitoring(rules, node.hierarchy.mount, {*groups.by_workload, *seen}))
+
+
+def _moves(
+    node: Node, found: Survey, groups: Mapping[str, MonitoringGroup], actions: Iterable[MonitoringAction]
+) -> Counter[str]:
+    """Group → threads that have to be moved one by one, once ``actions`` are done."""
+    carried: set[int] = set()
+    later = dict(groups)
+    for action in actions:
+        match action:
+            case MoveMonitoring(group, to, workload):
+                later[workload] = to
+                with suppress(GroupGoneError):
+                    carried.update(node.resctrl.tasks(group.path))
+            case CreateMonitoring(group, workload):
+                later[workload] = group
+    moves = Counter(thread.group for thread in found.misplaced if thread.tid not in carried)
+    loose = (thread.target for thread in found.unmonitored)
+    return moves + Counter(later[target.workload].path for target in loose if target and target.workload in later)
 
 
 @dataclass(slots=True)
@@ -63,12 +98,13 @@ class Reconciler:
     in_force: InForce
     placement: Placement
     contention: Contention
+    workload_groups: WorkloadGroups
     contended: tuple[Contended, ...] = ()
     """What the last full pass left to somebody else."""
 
     @classmethod
     def start(cls, node: Node, ledger: Ledger, in_force: InForce) -> tuple["Reconciler", Plan, Applied]:
-        """Puts groups and schemata in force; the caller holds the lock and goes on with ``full_pass`` and ``finish``.
+        """Puts groups and schemata in force; the caller holds the lock and goes on with a full pass and ``finish``.
 
         Raises PlanObstructedError, ApplyError; then the machine is as it was.
         """
@@ -76,14 +112,38 @@ class Reconciler:
         observed = observe(node.resctrl, ledger)
         plan = make_plan(in_force.desired, observed, node.machine, {})
         applied = prepare(plan, node.resctrl, ledger)
-        placement = Placement(node, in_force.rules, managed_groups(in_force.desired, observed))
+        groups = WorkloadGroups(node.resctrl, ledger)
+        managed = managed_groups(in_force.desired, observed)
+        placement = Placement(node, Belonging(in_force.rules, managed, groups.by_workload))
         contention = Contention(lambda tid: start_time(node.proc, tid), placement.managed)
-        return cls(node, ledger, in_force, placement, contention), plan, applied
+        return cls(node, ledger, in_force, placement, contention, groups), plan, applied
 
     def correct(self) -> tuple[Plan, Applied]:
         """Puts groups and schemata right again where they differ; the caller holds the lock."""
         plan = make_plan(self.in_force.desired, observe(self.node.resctrl, self.ledger), self.node.machine, {})
+        self.workload_groups.look()
         return plan, prepare(plan, self.node.resctrl, self.ledger)
+
+    @property
+    def watches_workloads(self) -> bool:
+        """Whether workloads have monitoring groups, or still had some under the policy before."""
+        return self.in_force.rules.monitors or bool(self.workload_groups.by_workload)
+
+    def plan_monitoring(self, seen: Iterable[str]) -> tuple[MonitoringAction, ...]:
+        """What ``monitor`` would do. Raises ResctrlError."""
+        return _plan_monitoring(self.node, self.workload_groups, self.in_force.rules, seen)
+
+    def monitor(self, seen: Iterable[str]) -> list[Done]:
+        """Monitoring groups for the workloads ``seen`` and those that have one, as their classes say now.
+
+        The caller holds the lock. What moves brings its threads along; what is new is filled by placing.
+        Raises ResctrlError where the groups cannot be read, StateError.
+        """
+        actions = self.plan_monitoring(seen)
+        done = list(self.workload_groups.carry_out(actions))
+        if actions:
+            self.placement.close()
+        return done
 
     def finish(self, plan: Plan) -> None:
         """Removes what no class needs any more, once tasks are where they belong; the caller holds the lock."""
@@ -91,12 +151,15 @@ class Reconciler:
         self.placement.managed -= {removal.group for removal in plan.cleanup}
         self.contention.managed = self.placement.managed
 
-    def full_pass(self, report: PassReport) -> Iterator[None]:
-        """Looks over every task and places what is out of place, yielding now and then.
+    def look(self, report: PassReport) -> Iterator[None]:
+        """The first half of a full pass: looks over every task, yielding now and then. Raises ResctrlError."""
+        yield from survey_steps(self.node, self._belonging(), report.survey)
+
+    def put_right(self, report: PassReport) -> Iterator[None]:
+        """The second half: places what is in the wrong control group, yielding now and then.
 
         Raises ResctrlError for what is not about one thread (a group that is gone above all).
         """
-        yield from survey_steps(self.node, self.in_force.rules, self.placement.managed, report.survey)
         place, leave = self.contention.judge(report.survey.misplaced)
         self.contended = contended(leave)
         self.placement.leave = {thread.tid: thread.group for thread in leave}
@@ -105,6 +168,25 @@ class Reconciler:
             report.outcomes.append(outcome)
             self.contention.placed(t for t in place if t.path == path and t.tid not in outcome.failures)
             yield
+
+    def fill(self, report: PassReport) -> Iterator[None]:
+        """Puts what is in its control group into its workload's monitoring group, yielding now and then."""
+        for path in dict.fromkeys(thread.path for thread in report.survey.unmonitored):
+            report.outcomes.append(self.placement.place(path))
+            yield
+
+    def fill_workloads(self, names: Iterable[str], report: Callable[[Outcome], None]) -> Iterator[None]:
+        """The same for these workloads as they are now, without looking at all others. Raises ResctrlError."""
+        for name in names:
+            below = name if name.startswith("/") else "/"
+            found = Survey()
+            yield from survey_steps(self.node, self._belonging(), found, below)
+            for path in dict.fromkeys(thread.path for thread in found.unmonitored):
+                report(self.placement.place(path))
+                yield
+
+    def _belonging(self) -> Belonging:
+        return Belonging(self.in_force.rules, self.placement.managed, self.workload_groups.by_workload)
 
     def close(self) -> None:
         """Lets go of the groups' files."""

@@ -16,7 +16,9 @@ class Want(IntEnum):
     """The policy may have changed."""
     CORRECT = 4
     """Groups or schemata may not be as the policy says."""
-    PASS = 5
+    MONITOR = 5
+    """Workloads came or went, so that monitoring groups may be missing or left over."""
+    PASS = 6
     """Tasks may not be where they belong."""
 
 

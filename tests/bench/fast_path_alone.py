@@ -15,6 +15,7 @@ from agent.policy import load
 from agent.reconcile.node import Node
 from agent.reconcile.placement import Placement
 from agent.reconcile.rules import RuleBook
+from agent.reconcile.survey import Belonging
 from agent.resctrl.filesystem import Resctrl
 from agent.service.logs import configure
 from agent.tasks.hierarchy import current_hierarchy
@@ -26,8 +27,8 @@ async def serve(policy: Path, root: Path) -> None:
     proc = Path("/proc")
     machine: Any = SimpleNamespace()  # placing never asks
     node = Node(Resctrl(root, emulated=True), machine, current_hierarchy(proc), proc, tells_of_each=False)
-    fast_path = FastPath(look_at_everything=no_such_luck, trouble=raise_it)
-    fast_path.use(Placement(node, RuleBook(load(policy).policy), managed=frozenset()))
+    fast_path = FastPath(look_at_everything=no_such_luck, monitor=lambda: None, trouble=raise_it)
+    fast_path.use(Placement(node, Belonging(RuleBook(load(policy).policy), managed=frozenset())))
     source = KernelEvents.open(node.hierarchy.id)
     asyncio.get_running_loop().add_reader(source.fileno(), lambda: fast_path.drain(source))
     print("ready", flush=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from agent.cli.changes import sentences
-from agent.reconcile.plan import CreateGroup, MoveTasks, RemoveGroup, SetCpus, SetMode, WriteSchemata
+from agent.reconcile.actions import CreateGroup, MoveTasks, RemoveGroup, SetCpus, SetMode, WriteSchemata
 from agent.resctrl.machine import read_machine
 from tests.unit.cli.conftest import MACHINES
 

@@ -7,17 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agent.policy.model import Mode
+from agent.reconcile.actions import CreateGroup, MoveTasks, RemoveGroup, SetCpus, SetMode, WriteSchemata
 from agent.reconcile.desired import Desired, DesiredGroup
-from agent.reconcile.plan import (
-    CreateGroup,
-    MoveTasks,
-    Observed,
-    RemoveGroup,
-    SetCpus,
-    SetMode,
-    WriteSchemata,
-    make_plan,
-)
+from agent.reconcile.plan import Observed, make_plan
 from agent.resctrl.filesystem import Group
 from tests.unit.reconcile.conftest import machine
 

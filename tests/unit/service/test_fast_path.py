@@ -23,9 +23,13 @@ class Placements:
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
         self.asked = []
+        self.monitoring = {"/measured": "group"}
         self.rules = SimpleNamespace(
             forget=self.asked.append, forget_all=lambda: None, judge_cgroup=lambda _: SimpleNamespace(otherwise=BATCH)
         )
+
+    def monitor_of(self, target):
+        return self.monitoring.get(target.workload)
 
     def place(self, path):
         self.asked.append(path)
@@ -52,7 +56,7 @@ def attached(path, tid=1):
 
 def fast_path(placements):
     asked, troubles = [], []
-    path = FastPath(lambda _: asked.append("everything"), troubles.append)
+    path = FastPath(lambda _: asked.append("everything"), lambda: asked.append("workloads"), troubles.append)
     path.use(placements)
     return path, asked, troubles
 
