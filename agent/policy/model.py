@@ -185,6 +185,11 @@ class Conditions:
         """Whether a process's own facts are asked for, so that each process is judged by itself."""
         return bool(self.exe or self.comm or self.user) or (self.negated is not None and self.negated.of_program)
 
+    @property
+    def of_exe(self) -> bool:
+        """Whether the program's path is asked for, which not every reader of procfs is told."""
+        return bool(self.exe) or (self.negated is not None and self.negated.of_exe)
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -20,6 +20,9 @@ _DELETED = " (deleted)"
 _UNTOLD = frozenset({errno.ENOENT, errno.ESRCH, errno.ENAMETOOLONG})
 """The task is gone (ENOENT from open, ESRCH from read), or a path in the answer is too long for the kernel's buffer."""
 
+_CAP_SYS_PTRACE = 19
+"""Bit of include/uapi/linux/capability.h in the masks of /proc/PID/status."""
+
 _CUT_LENGTH = 4095
 """Bytes of a cgroup's path that fills the buffer: some kernels cut it short instead, and it would name another."""
 
@@ -36,6 +39,8 @@ class Program:
     uid: int
     """Effective."""
     is_kernel_thread: bool
+    exe_hidden: bool = False
+    """Whether ``exe`` is None because this process may not read it, see ``may_read_programs``."""
 
 
 def cgroup_of(proc: Path, tid: int, hierarchy: Hierarchy) -> str | None:
@@ -92,12 +97,24 @@ def read_program(proc: Path, pid: int) -> Program | None:
     if stat is None or status is None:
         return None
     comm, fields = _split_stat(stat)
+    exe, hidden = _exe(f"{proc}/{pid}/exe")
     return Program(
-        exe=_exe(f"{proc}/{pid}/exe"),
+        exe=exe,
         comm=comm,
         uid=int(_status_field(status, "Uid").split()[1]),
         is_kernel_thread=bool(int(fields[9 - 3]) & _PF_KTHREAD),
+        exe_hidden=hidden,
     )
+
+
+def may_read_programs(proc: Path, pid: int | None = None) -> bool:
+    """Whether a process (None: this one) may read the ``exe`` of every other; False when it is gone.
+
+    The kernel asks for CAP_SYS_PTRACE, of root too: without it, root reads that of no other user, nor of a process of
+    root's that has more capabilities.
+    """
+    status = _read(f"{proc}/{'self' if pid is None else pid}/status")
+    return status is not None and bool(int(_status_field(status, "CapEff"), 16) >> _CAP_SYS_PTRACE & 1)
 
 
 def start_time(proc: Path, tid: int) -> int | None:
@@ -154,13 +171,14 @@ def _split_stat(stat: str) -> tuple[str, list[str]]:
     return comm, rest.split()
 
 
-def _exe(link: str) -> str | None:
+def _exe(link: str) -> tuple[str | None, bool]:
+    """The program's path, and whether it is kept from this process."""
     try:
         target = os.readlink(link)  # noqa: PTH115  the kernel's text, not a path to tidy up
-        return target.removesuffix(_DELETED)
+        return target.removesuffix(_DELETED), False
     except PermissionError:
-        return None
+        return None, True
     except OSError as error:
         if error.errno in _UNTOLD:
-            return None
+            return None, False
         raise

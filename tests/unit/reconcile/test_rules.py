@@ -2,11 +2,12 @@
 
 import pytest
 
-from agent.reconcile.rules import NEGATED, RuleBook
+from agent.reconcile.rules import EXE_HIDDEN, NEGATED, RuleBook
 from agent.tasks.process import Program
 
 SHELL = Program(exe="/usr/bin/bash", comm="bash", uid=0, is_kernel_thread=False)
 FFMPEG = Program(exe="/usr/bin/ffmpeg", comm="ffmpeg", uid=1000, is_kernel_thread=False)
+HIDDEN = Program(exe=None, comm="ffmpeg", uid=1000, is_kernel_thread=False, exe_hidden=True)
 KERNEL = Program(exe=None, comm="kworker/0:1", uid=0, is_kernel_thread=True)
 
 UID = "0b4e4d4c-64ad-4a3a-9c3c-5d2f2c1d7a11"
@@ -172,3 +173,22 @@ def test_a_verdict_is_judged_anew_after_its_cgroup_is_forgotten(policy):
     assert rules.judge_cgroup("/x") is first
     rules.forget("/x")
     assert rules.judge_cgroup("/x") is not first
+
+
+@pytest.mark.parametrize(
+    ("when", "hidden", "readable"),
+    [
+        ("exe: /usr/bin/ffmpeg", None, "a"),
+        ("exe: /usr/bin/x265", None, None),
+        ("not: {exe: /usr/bin/x265}", None, "a"),
+        ("comm: ffmpeg, not: {exe: /usr/bin/x265, user: root}", None, "a"),
+        ("comm: ffmpeg, user: render", "a", "a"),
+        ("comm: ffmpeg, not: {user: root}", "a", "a"),
+    ],
+)
+def test_a_rule_on_a_program_that_may_not_be_read_matches_nothing_negated_or_not(policy, when, hidden, readable):
+    rules = book(policy, [f"{{class: a, when: {{{when}}}}}"])
+    found = [rules.judge(rules.judge_cgroup("/x"), program) for program in (HIDDEN, FFMPEG)]
+    assert [target and target.class_name for target in found] == [hidden, readable]
+    reasons = rules.explain("/x", HIDDEN)[0].reasons
+    assert reasons == (() if hidden else (EXE_HIDDEN,))

@@ -7,6 +7,7 @@ from agent.tasks.process import (
     Program,
     cgroup_of,
     has_resctrl_groups,
+    may_read_programs,
     process_of,
     read_program,
     resctrl_groups,
@@ -72,6 +73,18 @@ def test_a_name_with_any_characters_does_not_shift_the_fields(proc, comm):
 def test_the_user_is_the_effective_one(proc):
     write_process(proc, 5, uids="1000\t998\t1000\t1000")
     assert read_program(proc, 5) == Program(exe=None, comm="sh", uid=998, is_kernel_thread=False)
+
+
+@pytest.mark.parametrize(
+    ("effective", "may"),
+    [("000001ffffffffff", True), ("0000000000080000", True), ("000000c000000000", False), ("0000000000000000", False)],
+)
+def test_whether_programs_may_be_read_is_told_by_a_process_s_capabilities(proc, effective, may):
+    write(proc, "5/status", f"Name:\tsh\nCapPrm:\t000001ffffffffff\nCapEff:\t{effective}\nCapBnd:\t0000000000080000\n")
+    (proc / "self").symlink_to("5")
+    assert may_read_programs(proc, 5) is may
+    assert may_read_programs(proc) is may
+    assert not may_read_programs(proc, 6)
 
 
 def test_a_kernel_thread_is_told_by_its_flag(proc):
