@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TypeVar
 
 from agent.policy.model import (
@@ -37,6 +38,7 @@ from agent.resctrl.allocation import (
 )
 from agent.resctrl.machine import BandwidthResource, BandwidthUnit, CacheResource, Machine
 from agent.resctrl.mount import CDP_OPTIONS, how_to_remount
+from agent.resctrl.resources import Domains
 from agent.resctrl.schemata import Schemata
 
 
@@ -67,13 +69,15 @@ class Desired:
         return tuple(p for p in self.problems if p.severity is Severity.ERROR)
 
 
-def resolve(policy: Policy, machine: Machine, root: Schemata) -> Desired:
+def resolve(policy: Policy, machine: Machine, root: Schemata, known: Domains = MappingProxyType({})) -> Desired:
     """What ``policy`` means on ``machine``; ``root``: the root group's schemata, which stay unless a class is default.
+
+    Domains that are ``known`` and not there have gone offline with their last CPU and may come back.
 
     Never raises for what a policy says: an amount that cannot be is a problem with its position, and that resource
     of that class is left at everything, so that all mistakes are found at once.
     """
-    resolution = _Resolution(policy, machine)
+    resolution = _Resolution(policy, machine, known)
     resolution.check_mount()
     groups = {spec.group: resolution.group(spec) for spec in policy.classes.values()}
     resolution.check_closids()
@@ -96,6 +100,7 @@ Slices = Mapping[str, Mapping[str, int]]
 class _Resolution:
     policy: Policy
     machine: Machine
+    known: Domains
     problems: list[Problem] = field(default_factory=list)
     slices: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -149,6 +154,7 @@ class _Resolution:
                 f"class {_quoted(spec.name)}: exclusive needs cache allocation, which is not here", spec.position
             )
         cpus = spec.cpus.amount if spec.cpus else None
+        self._check_cpus(spec)
         return DesiredGroup(spec.group, spec.name, schemata, spec.mode, cpus, spec.adopt)
 
     def _masks(self, spec: ClassPolicy, cache: CacheResource, name: str) -> Iterator[tuple[int, int]]:
@@ -201,14 +207,25 @@ class _Resolution:
     ) -> None:
         if amounts is None:
             return
-        missing: dict[Position, list[int]] = {}
+        missing: dict[tuple[Position, bool], list[int]] = {}
         for domain, written in amounts.domains.items():
             if domain not in domains:
-                missing.setdefault(written.position, []).append(domain)
-        for position, ids in missing.items():
+                known = domain in self.known.get(resource, ())
+                missing.setdefault((written.position, known), []).append(domain)
+        for (position, known), ids in missing.items():
             what = f"no domain{'s' if len(ids) > 1 else ''} {ranges(tuple(ids))}"
             message = f"class {_quoted(spec.name)}: {resource} has {what}"
-            self._error(message, position, f"its domains are {ranges(domains)}")
+            if known:
+                hint = "all its CPUs are offline; it gets its amount once one is back"
+                self._say(Severity.WARNING, f"{message} at the moment", position, hint)
+            else:
+                self._error(message, position, f"its domains are {ranges(domains)}")
+
+    def _check_cpus(self, spec: ClassPolicy) -> None:
+        offline = spec.cpus.amount - self.machine.cpus if spec.cpus and self.machine.cpus else None
+        if spec.cpus and offline:
+            message = f"class {_quoted(spec.name)}: not online at the moment: CPU {ranges(tuple(offline))}"
+            self._say(Severity.WARNING, message, spec.cpus.position, "the class gets them when they come online")
 
     def _check_resources(self, spec: ClassPolicy) -> None:
         positions = {key: amounts.position for key, amounts in spec.caches.items()}

@@ -172,7 +172,7 @@ class _Draft:
             for resource, values in stale.items()
             if is_cache(resource)
             for domain, before in values.items()
-            if root[resource][domain] != before
+            if root[resource].get(domain, before) != before
         ]
 
     def let_alone(self) -> list[str]:
@@ -273,14 +273,16 @@ class _Draft:
                 yield SetMode(name, mode, Mode.EXCLUSIVE.value)
 
     def _cpus(self) -> Iterator[SetCpus]:
+        """Of the CPUs a class names those that are online, which are some group's: the kernel takes no others."""
+        online = frozenset(cpu for group in self.observed.groups.values() for cpu in group.cpus)
         for name, group in self.desired.items():
             existing = self.observed.groups.get(name)
             before = existing.cpus if existing else frozenset()
             wanted = group.cpus
             if wanted is None and name in self.observed.owned:
                 wanted = frozenset()  # the policy no longer names CPUs: they go back to the root group
-            if wanted is not None and wanted != before and name != ROOT:
-                yield SetCpus(name, before, wanted)
+            if wanted is not None and wanted & online != before and name != ROOT:
+                yield SetCpus(name, before, wanted & online)
 
 
 def meeting(one: Schemata, other: Schemata, machine: Machine) -> str | None:

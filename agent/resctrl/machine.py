@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.resctrl import schemata
+from agent.resctrl.cpulist import parse_cpu_list
 from agent.resctrl.errors import MachineError, NotResctrlError, gone
 from agent.resctrl.resources import (
     ABSOLUTE_UNLIMITED,
@@ -57,6 +58,7 @@ def read_machine(root: Path, mount_options: frozenset[str] = frozenset()) -> Mac
         _read_monitoring(root / "info" / "L3_MON"),
         min([c.num_closids for c in caches] + [b.num_closids for b in bandwidths], default=1),
         mount_options | _options_that_show(caches, bandwidths),
+        cpus=_online_cpus(root),
     )
 
 
@@ -202,6 +204,19 @@ def _options_that_show(caches: tuple[CacheResource, ...], bandwidths: tuple[Band
     cdp = {"cdp" if c.name == "L3" else "cdpl2" for c in caches if c.cdp}
     software = {"mba_MBps" for b in bandwidths if b.unit is BandwidthUnit.MBPS}
     return frozenset(cdp | software)
+
+
+def _online_cpus(root: Path) -> frozenset[int]:
+    """A CPU that is online belongs to one control group, and one that is not to none."""
+    lists = (directory / "cpus_list" for directory in (root, *_group_directories(root)))
+    return frozenset(cpu for path in lists for cpu in _parse_cpus(path))
+
+
+def _parse_cpus(path: Path) -> frozenset[int]:
+    try:
+        return parse_cpu_list(_read_if_there(path) or "")
+    except ValueError as error:
+        raise MachineError(f"{path}: {error}") from error
 
 
 def _described_files(root: Path) -> Iterator[Path]:

@@ -1,7 +1,11 @@
 """What a machine can divide and limit, as values. ``machine.py`` reads them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+
+Domains = Mapping[str, frozenset[int]]
+"""Resource (``L3``, ``MB``) → its cache ids."""
 
 MBPS_UNLIMITED = 0xFFFFFFFF
 """What the kernel shows under mba_MBps for no limit; any u32 can be written there."""
@@ -91,6 +95,14 @@ class Machine:
     refuses every mkdir of a control group there."""
     mount_options: frozenset[str]
     """Of ``cdp``, ``cdpl2``, ``mba_MBps``, ``debug``; the first three also where only the files show them."""
+    cpus: frozenset[int] = field(default=frozenset(), kw_only=True)
+    """Those that are online: each of them is some group's. Empty where a description does not say."""
+
+    @property
+    def domains(self) -> Domains:
+        """The cache ids that each resource has at the moment."""
+        caches = {cache.name: frozenset(cache.domains) for cache in self.caches}
+        return caches | {bandwidth.name: frozenset(bandwidth.domains) for bandwidth in self.bandwidths}
 
     def cache(self, name: str) -> CacheResource | None:
         """The cache level of this name (``L3``), or None where it cannot be divided."""

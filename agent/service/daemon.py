@@ -19,6 +19,7 @@ import structlog
 from agent import __version__
 from agent.events.event import EventSource
 from agent.events.files import PolicyWatch
+from agent.events.hotplug import HotplugWatch
 from agent.events.mounts import MountWatch, mount_line
 from agent.policy.problem import PolicyRefusedError
 from agent.resctrl.errors import AlreadyRunningError, GroupGoneError, NotResctrlError
@@ -44,6 +45,9 @@ MOUNTS_SETTLE_S = 0.1
 
 WORKLOADS_SETTLE_S = 0.1
 """Workloads often start in numbers, and one that restarts comes back soon; monitoring groups are looked at then."""
+
+HOTPLUG_SETTLE_S = 0.05
+"""CPUs seldom come or go alone; groups are looked at so long after the first of them."""
 
 SCAN_EVERY_S = 1.0
 """How often everything is looked at where eBPF cannot be used."""
@@ -104,6 +108,7 @@ class Daemon:
         resources.callback(policy_watch.close)
         mounts = MountWatch(self._places.proc)
         resources.callback(mounts.close)
+        hotplug = self._watch_hotplug(resources)
         policy = self._keeper.load()
         mounted = mount_if_needed(self._places, policy.mount)
         if mounted:
@@ -127,6 +132,8 @@ class Daemon:
         self._listen(resources, policy_watch, self._on_policy_change)
         self._listen(resources, mounts, lambda: self._on_mounts(mounts))
         self._listen(resources, source, lambda: self._fast_path.drain(source))
+        if hotplug is not None:
+            self._listen(resources, hotplug, lambda: self._on_hotplug(hotplug))
         self._every(self._audit_interval_s, Want.CORRECT, Want.PASS)
         if self._source_name == SCAN:
             self._every(SCAN_EVERY_S, Want.PASS)
@@ -247,6 +254,27 @@ class Daemon:
         if hierarchy != self._hierarchy_line:
             self._hierarchy_line = hierarchy
             self._wants.ask(Want.PASS)
+
+    def _watch_hotplug(self, resources: contextlib.ExitStack) -> HotplugWatch | None:
+        try:
+            watch = HotplugWatch()
+        except OSError as error:
+            log.warning(
+                "Nothing tells when CPUs come or go, so limits they lose stay lost until the next audit",
+                reason=str(error),
+            )
+            return None
+        resources.callback(watch.close)
+        return watch
+
+    def _on_hotplug(self, watch: HotplugWatch) -> None:
+        watch.acknowledge()
+        self._later("hotplug", HOTPLUG_SETTLE_S, self._look_at_groups)
+
+    def _look_at_groups(self) -> None:
+        """What was refused for want of a cache domain may be possible now."""
+        self._keeper.cpus_changed()
+        self._wants.ask(Want.RELOAD if self._keeper.refused else Want.CORRECT)
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
+from types import MappingProxyType
 
 import structlog
 
 from agent.policy import load
 from agent.policy.model import Policy
-from agent.policy.problem import PolicyRefusedError, Severity
+from agent.policy.problem import PolicyRefusedError, Problem, Severity
 from agent.policy.render import as_text
 from agent.reconcile.actions import Action, MoveMonitoring, WriteSchemata
 from agent.reconcile.apply import LOCK_WAIT_S, Applied, ApplyError, PlanObstructedError
@@ -20,14 +21,16 @@ from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger, StateError
 from agent.reconcile.plan import Plan
+from agent.reconcile.presence import follows_from_hotplug, told
 from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Survey
 from agent.reconcile.workload_groups import Done
 from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
+from agent.resctrl.resources import Domains
 from agent.resctrl.schemata import value_text
 from agent.service.fast_path import FastPath
 from agent.service.places import Places, open_node
-from agent.service.reconciler import PassReport, Reconciler, bring_to
+from agent.service.reconciler import InForce, PassReport, Reconciler, bring_to
 from agent.service.urgency import Urgency
 
 log = structlog.get_logger()
@@ -58,6 +61,9 @@ class Keeper:
         self._taken: set[tuple[str, str]] = set()
         self._without: dict[str, str] = {}
         """Workload → why it has no monitoring group though its class says so."""
+        self._known: Domains = {}
+        """The domains that policy may name, though some were offline when resctrl was unmounted."""
+        self._cpus_changed = False
         self._settled = False
         """Whether every task has been looked at since the policy was put in force."""
         self.sees_tasks = True
@@ -97,6 +103,7 @@ class Keeper:
         """Lets go of resctrl; everything stays in force."""
         self._fast_path.rest()
         if self._reconciler is not None:
+            self._known = self._reconciler.in_force.known
             self._reconciler.close()
             self._reconciler = None
         if self._node is not None:
@@ -139,15 +146,15 @@ class Keeper:
         finally:
             self.say_accepted()
 
-    async def put_in_force(self, policy: Policy) -> Plan:
+    async def put_in_force(self, policy: Policy, known: Domains = MappingProxyType({})) -> Plan:
         """Groups, schemata and rules; ``move_tasks`` with the plan that is returned is to follow.
 
+        Domains that are ``known`` may be named though they are offline.
         Raises PolicyRefusedError or one of NOT_NOW; then the policy before stays in force.
         """
         node, ledger = self._opened()
-        in_force = bring_to(node, ledger, policy)
-        for problem in in_force.desired.problems:
-            log.warning(as_text(problem)) if problem.severity is Severity.WARNING else log.info(as_text(problem))
+        in_force = bring_to(node, ledger, policy, known)
+        self._say_problems(in_force.desired.problems)
         for user in in_force.rules.unknown_users:
             log.warning("A rule names a user that this machine does not know", user=user)
         async with _locked(node):
@@ -176,7 +183,7 @@ class Keeper:
     async def resume(self) -> None:
         """Puts in force what was in force before resctrl was unmounted. Raises as ``put_in_force`` does."""
         if self._policy is not None:
-            await self.move_tasks(await self.put_in_force(self._policy))
+            await self.move_tasks(await self.put_in_force(self._policy, self._known))
 
     def say_accepted(self) -> None:
         """The policy file, as it was read last, is in force."""
@@ -187,11 +194,18 @@ class Keeper:
         reconciler = self._reconciler
         if reconciler is None:
             return
-        async with _locked(reconciler.node):
-            plan, applied = reconciler.correct()
+        before = reconciler.in_force
+        try:
+            async with _locked(reconciler.node):
+                plan, applied = reconciler.correct()
+        finally:
+            self._say_machine(before, reconciler.in_force)
+        hotplug, self._cpus_changed = self._cpus_changed, False
         if plan.preparation:
             reconciler.close()  # a group that was made anew has other files
-            self._say_drift(plan)
+            machine = reconciler.in_force.machine
+            self._say_reset([a for a in plan.preparation if hotplug and follows_from_hotplug(a, machine)])
+            self._say_drift([a for a in plan.preparation if not (hotplug and follows_from_hotplug(a, machine))])
             self._say_notes(applied)
         if plan.cleanup or plan.given_back:
             await self.move_tasks(plan)
@@ -258,6 +272,10 @@ class Keeper:
         if self._reconciler is not None:
             self._reconciler.close()
 
+    def cpus_changed(self) -> None:
+        """CPUs came or went: what groups have lost by that is nobody's doing."""
+        self._cpus_changed = True
+
     def _opened(self) -> tuple[Node, Ledger]:
         if self._node is None or self._ledger is None:
             raise MachineError("resctrl is not mounted")
@@ -274,9 +292,26 @@ class Keeper:
             log.error("policy refused", policy=str(self._places.policy), problems=why)
         self.refused = why
 
-    def _say_drift(self, plan: Plan) -> None:
-        for group, actions in groupby(plan.preparation, key=lambda action: action.group):
-            log.warning("drift corrected", group=group, changes="; ".join(map(_brief, actions)))
+    def _say_problems(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            log.info(as_text(problem)) if problem.severity is Severity.NOTE else log.warning(as_text(problem))
+
+    def _say_machine(self, before: InForce, now: InForce) -> None:
+        """Cache domains and CPUs that came or went, and what that means for the policy."""
+        if now is before:
+            return
+        self._cpus_changed = True
+        for sentence, which in told(before.machine, now.machine).items():
+            log.info(sentence, which=which)
+        self._say_problems(problem for problem in now.desired.problems if problem not in before.desired.problems)
+
+    def _say_reset(self, actions: Iterable[Action]) -> None:
+        for group, own in groupby(actions, key=lambda action: action.group):
+            log.warning("hotplug corrected", group=group, changes="; ".join(map(_brief, own)))
+
+    def _say_drift(self, actions: Iterable[Action]) -> None:
+        for group, own in groupby(actions, key=lambda action: action.group):
+            log.warning("drift corrected", group=group, changes="; ".join(map(_brief, own)))
 
     def _say_notes(self, applied: Applied) -> None:
         for note in applied.notes:

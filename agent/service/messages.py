@@ -70,6 +70,10 @@ MESSAGES: Mapping[str, Message] = {
         "4b3539aeaf444fcba563561eb884651b",
         "Somebody changed group {group}; put right: {changes}",
     ),
+    "hotplug corrected": Message(
+        "6b1f7d0e3a52486f9d0c1e0f4b7a9c35",
+        "CPUs came online or went offline, which changed group {group}; put right: {changes}",
+    ),
     "contended": Message(
         "95fa7d9fbb1b4a84ab92699572503b6d",
         "Somebody keeps taking {workload} from class {class_} to group {other_group}; leaving it there",

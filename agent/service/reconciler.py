@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError
@@ -15,11 +16,14 @@ from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome, Placement
 from agent.reconcile.plan import ROOT, Observed, Plan, make_plan
+from agent.reconcile.presence import machine_now, together
 from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Belonging, Survey, survey, survey_steps
 from agent.reconcile.workload_groups import Done, WorkloadGroups, wanted_monitoring
 from agent.resctrl.errors import GroupGoneError
+from agent.resctrl.machine import Machine
 from agent.resctrl.monitoring_group import MonitoringGroup
+from agent.resctrl.resources import Domains
 from agent.tasks.process import start_time
 
 
@@ -30,14 +34,28 @@ class InForce:
     policy: Policy
     desired: Desired
     rules: RuleBook
+    machine: Machine
+    """As it was seen last: cache domains and CPUs come and go."""
+    known: Domains
+    """Every domain that there was since the policy was brought to the machine."""
 
 
-def bring_to(node: Node, ledger: Ledger, policy: Policy) -> InForce:
-    """What a policy means here. Raises PolicyRefusedError when it asks for what this machine cannot do."""
-    desired = resolve(policy, node.machine, observe(node.resctrl, ledger).before_us(ROOT))
-    if desired.errors:
-        raise PolicyRefusedError(desired.problems)
-    return InForce(policy, desired, RuleBook(policy, can_monitor=node.machine.monitoring is not None))
+def bring_to(node: Node, ledger: Ledger, policy: Policy, known: Domains = MappingProxyType({})) -> InForce:
+    """What a policy means here. Raises PolicyRefusedError when it asks for what this machine cannot do.
+
+    Domains that are ``known`` may be named though they are not there at the moment.
+    """
+    observed = observe(node.resctrl, ledger)
+    rules = RuleBook(policy, can_monitor=node.machine.monitoring is not None)
+    in_force = _meaning(policy, rules, machine_now(node.machine, observed.groups), observed, known)
+    if in_force.desired.errors:
+        raise PolicyRefusedError(in_force.desired.problems)
+    return in_force
+
+
+def _meaning(policy: Policy, rules: RuleBook, machine: Machine, observed: Observed, known: Domains) -> InForce:
+    known = together(known, machine.domains)
+    return InForce(policy, resolve(policy, machine, observed.before_us(ROOT), known), rules, machine, known)
 
 
 def managed_groups(desired: Desired, observed: Observed) -> frozenset[str]:
@@ -110,7 +128,7 @@ class Reconciler:
         """
         ledger.settle(node.resctrl)
         observed = observe(node.resctrl, ledger)
-        plan = make_plan(in_force.desired, observed, node.machine, {})
+        plan = make_plan(in_force.desired, observed, in_force.machine, {})
         applied = prepare(plan, node.resctrl, ledger)
         groups = WorkloadGroups(node.resctrl, ledger)
         managed = managed_groups(in_force.desired, observed)
@@ -119,8 +137,16 @@ class Reconciler:
         return cls(node, ledger, in_force, placement, contention, groups), plan, applied
 
     def correct(self) -> tuple[Plan, Applied]:
-        """Puts groups and schemata right again where they differ; the caller holds the lock."""
-        plan = make_plan(self.in_force.desired, observe(self.node.resctrl, self.ledger), self.node.machine, {})
+        """Puts groups and schemata right again where they differ; the caller holds the lock.
+
+        Takes in first that cache domains or CPUs came or went: ``in_force`` is another one then.
+        """
+        observed = observe(self.node.resctrl, self.ledger)
+        machine = machine_now(self.node.machine, observed.groups)
+        if machine != self.in_force.machine:
+            former = self.in_force
+            self.in_force = _meaning(former.policy, former.rules, machine, observed, former.known)
+        plan = make_plan(self.in_force.desired, observed, machine, {})
         self.workload_groups.look()
         return plan, prepare(plan, self.node.resctrl, self.ledger)
 
