@@ -1,0 +1,1 @@
+"""A laboratory for the kernel's resctrl: stock Debian guests on emulated RDT or AMD QoS. See tests/kernel/README.md."""
