@@ -11,6 +11,7 @@ from agent.cli.maps import tell_map
 from agent.cli.output import complain, remark, tell, tell_json
 from agent.cli.places import places_of
 from agent.cli.problems import counted, quoting, tell_problems
+from agent.cli.situation import running_daemon
 from agent.cli.statuses import POLICY_REFUSED
 from agent.cli.table import schemata_as_json, table, values_text
 from agent.policy import Loaded, load
@@ -20,8 +21,10 @@ from agent.policy.render import as_json
 from agent.reconcile.desired import Desired, DesiredGroup, resolve
 from agent.reconcile.rules import RuleBook
 from agent.resctrl.cpulist import format_cpu_list
+from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import Machine
-from agent.service.places import Places
+from agent.service.permissions import rules_to_be_permitted, unjudged_rules
+from agent.service.places import Places, mounted_resctrl
 
 NO_MACHINE = (
     "note: resctrl is not mounted here, so only the policy itself was checked; to compare it with this machine mount "
@@ -70,12 +73,13 @@ class _Findings:
 
 
 def _check_here(places: Places) -> _Findings:
-    """Users are looked up too: those of a machine that is only described are not known."""
+    """Users are looked up too, and what the agent may read: a machine that is only described has neither."""
     findings = _check(places, lambda: machine_here(places))
     if findings.loaded is None or findings.described is None:
         return findings
-    unknown = quoting(_unknown_users(findings.loaded.policy), places)
-    return replace(findings, problems=(*findings.problems, *unknown))
+    policy = findings.loaded.policy
+    found_here = quoting((*_unknown_users(policy), *_not_permitted(policy, places)), places)
+    return replace(findings, problems=(*findings.problems, *found_here))
 
 
 def _check(places: Places, find_machine: Callable[[], Described | None]) -> _Findings:
@@ -98,6 +102,13 @@ def _unknown_users(policy: Policy) -> Iterator[Problem]:
         for user in rules.unknown_users_of(rule):
             message = f'{rule.label}: this machine has no user "{user}"'
             yield Problem(Severity.WARNING, message, rule.position, "that condition does not hold for anybody")
+
+
+def _not_permitted(policy: Policy, places: Places) -> tuple[Problem, ...]:
+    """The rights of the agent count, not those of whoever checks."""
+    with Resctrl.open(mounted_resctrl(places).path) as resctrl:
+        daemon = running_daemon(places, resctrl)
+    return unjudged_rules(policy, places.proc, daemon.pid) if daemon else rules_to_be_permitted(policy)
 
 
 def _as_json(findings: _Findings) -> Mapping[str, object]:

@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
     policy = load(places.policy, insecure=places.insecure_policy).policy
     node, ledger = open_machine(places)
     with node.resctrl:
-        given_up = _given_up(running_daemon(places, node))
+        given_up = _given_up(running_daemon(places, node.resctrl))
         judge = _Judge(node, policy, RuleBook(policy), _managed(node, policy, ledger), given_up)
         explained, missing = _explained(judge, arguments.subjects)
     if arguments.output == "json":

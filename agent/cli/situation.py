@@ -13,10 +13,11 @@ from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.plan import Observed, Plan, make_plan
 from agent.reconcile.survey import Belonging, Survey, Workload, survey
-from agent.resctrl.filesystem import Group
+from agent.resctrl.filesystem import Group, Resctrl
 from agent.resctrl.machine import Machine
 from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.resctrl.schemata import Schemata
+from agent.service.permissions import unjudged_rules
 from agent.service.places import Places
 from agent.service.reconciler import InForce, bring_to, managed_groups
 from agent.service.run_state import RunState, read_run_state
@@ -73,6 +74,8 @@ class Situation:
     """None: the policy is missing or refused."""
     problems: tuple[Problem, ...]
     """Why, or what it was warned of."""
+    unjudged: tuple[Problem, ...]
+    """Of those, the rules that the running agent may not judge."""
     groups: tuple[GroupStatus, ...]
     """Classes in the policy's order, then other groups by name, the root group among them."""
     survey: Survey | None
@@ -89,6 +92,8 @@ class Situation:
 def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
     """Raises ResctrlError and MachineError where groups cannot be read; a policy that is refused is part of it."""
     in_force, problems = _in_force(places, node, ledger)
+    daemon = running_daemon(places, node.resctrl)
+    unjudged = _unjudged(places, in_force, daemon)
     observed = observe(node.resctrl, ledger)
     ours = _ours(in_force, observed)
     measured = ledger.monitoring(node.resctrl)
@@ -101,24 +106,25 @@ def read_situation(places: Places, node: Node, ledger: Ledger) -> Situation:
         machine=node.machine,
         policy=places.policy,
         in_force=in_force,
-        problems=problems,
+        problems=(*problems, *unjudged),
+        unjudged=unjudged,
         groups=tuple(_groups(node, in_force, observed, found, ours)),
         survey=found,
         plan=make_plan(in_force.desired, observed, node.machine, {}) if in_force else None,
         closids=_closids(node.machine, observed, ours),
         rmids=_rmids(node.machine, observed, ours | {group.path for group in measured}),
         agent_runs=agent_runs,
-        daemon=running_daemon(places, node),
+        daemon=daemon,
     )
 
 
-def running_daemon(places: Places, node: Node) -> RunState | None:
+def running_daemon(places: Places, resctrl: Resctrl) -> RunState | None:
     """What the agent that looks after this mount says of itself; None where none runs, or it cannot be read."""
-    if not node.resctrl.claimed_by_other():
+    if not resctrl.claimed_by_other():
         return None
-    state = read_run_state(places.run, node.resctrl.root)
+    state = read_run_state(places.run, resctrl.root)
     # What was written by an agent that is no more is not its successor's.
-    return state if state is not None and (node.proc / str(state.pid)).exists() else None
+    return state if state is not None and (places.proc / str(state.pid)).exists() else None
 
 
 def _in_force(places: Places, node: Node, ledger: Ledger) -> tuple[InForce | None, tuple[Problem, ...]]:
@@ -128,6 +134,12 @@ def _in_force(places: Places, node: Node, ledger: Ledger) -> tuple[InForce | Non
     except PolicyRefusedError as refused:
         return None, quoting(refused.problems, places)
     return in_force, (*loaded.warnings, *in_force.desired.problems)
+
+
+def _unjudged(places: Places, in_force: InForce | None, daemon: RunState | None) -> tuple[Problem, ...]:
+    if in_force is None or daemon is None:
+        return ()
+    return quoting(unjudged_rules(in_force.policy, places.proc, daemon.pid), places)
 
 
 def _survey(

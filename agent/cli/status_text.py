@@ -118,6 +118,8 @@ def _workload(situation: Situation, workload: Workload) -> str:
 
 
 def _state(situation: Situation) -> Iterator[str]:
+    for problem in situation.unjudged:
+        yield f"{problem.message}: see resctrl-agent check"
     if situation.survey is not None:
         yield from _misplaced(situation.survey.misplaced)
     for contended in situation.daemon.contended if situation.daemon else ():

@@ -53,7 +53,7 @@ class Applied:
 
     actions: int
     notes: tuple[str, ...]
-    """``asked 70 %, got 90 %``: where hardware made something else of an amount."""
+    """Sentences on what is not as was asked: ``asked 70 %, got 90 %``, where hardware made something else of it."""
 
 
 def observe(resctrl: Resctrl, ledger: Ledger) -> Observed:

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError
+from agent.policy.render import as_text
 from agent.reconcile.actions import CreateMonitoring, MonitoringAction, MoveMonitoring
 from agent.reconcile.apply import Applied, clean_up, observe, prepare
 from agent.reconcile.contention import Contended, Contention, contended
@@ -24,6 +25,7 @@ from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.machine import Machine
 from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.resctrl.resources import Domains
+from agent.service.permissions import unjudged_rules
 from agent.tasks.process import start_time
 
 
@@ -134,7 +136,9 @@ class Reconciler:
         managed = managed_groups(in_force.desired, observed)
         placement = Placement(node, Belonging(in_force.rules, managed, groups.by_workload))
         contention = Contention(lambda tid: start_time(node.proc, tid), placement.managed)
-        return cls(node, ledger, in_force, placement, contention, groups), plan, applied
+        unjudged = map(as_text, unjudged_rules(in_force.policy, node.proc))
+        told = replace(applied, notes=(*applied.notes, *unjudged))
+        return cls(node, ledger, in_force, placement, contention, groups), plan, told
 
     def correct(self) -> tuple[Plan, Applied]:
         """Puts groups and schemata right again where they differ; the caller holds the lock.
