@@ -11,7 +11,10 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns 0 fine, 1 failed, 3 differences, 78 policy refused; leaves with 2 for wrong usage."""
+    """Runs one command. Returns 0 fine, 1 failed, 3 differences, 69 no resctrl here, 78 policy refused.
+
+    Leaves with 2 for wrong usage.
+    """
     arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
         status: int = arguments.run(arguments)

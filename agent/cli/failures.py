@@ -7,13 +7,13 @@ from agent.cli.errors import CommandError, UsageError
 from agent.cli.output import complain, tell_json
 from agent.cli.places import places_of
 from agent.cli.problems import quoting, tell_problems
-from agent.cli.statuses import FAILED, POLICY_REFUSED, WRONG_USAGE
+from agent.cli.statuses import FAILED, NO_RESCTRL, POLICY_REFUSED, WRONG_USAGE
 from agent.policy.problem import PolicyRefusedError
 from agent.policy.render import as_json
 from agent.reconcile.apply import ApplyError, PlanObstructedError
 from agent.reconcile.ownership import StateError
 from agent.resctrl.errors import AlreadyRunningError, LockTimeoutError, MachineError, NotResctrlError, ResctrlError
-from agent.resctrl.mount import MountError
+from agent.resctrl.mount import MountError, MountFailure
 from agent.service.places import WrongNamespaceError
 from agent.tasks.hierarchy import NoHierarchyError
 
@@ -46,6 +46,12 @@ def tell_of(error: Exception, arguments: Namespace) -> int | None:
         return None
     for line in lines:
         complain(f"{PROGRAM}: error: {line}")
+    return _status_of(error)
+
+
+def _status_of(error: Exception) -> int:
+    if isinstance(error, MountError) and error.reason is MountFailure.NO_KERNEL_SUPPORT:
+        return NO_RESCTRL
     return WRONG_USAGE if isinstance(error, UsageError) else FAILED
 
 

@@ -165,7 +165,7 @@ def _mount_error(path: Path, options: list[str], number: int) -> MountError:
     match number:
         case errno.ENODEV:
             return MountError(MountFailure.NO_KERNEL_SUPPORT, _no_support(path, os.strerror(number)))
-        case errno.ENOENT if not path.exists():
+        case errno.ENOENT | errno.EPERM | errno.EACCES if not path.exists():
             # The kernel makes /sys/fs/resctrl itself, and only where it has resctrl.
             return MountError(MountFailure.NO_KERNEL_SUPPORT, _no_support(path, "there is no such directory"))
         case errno.EPERM | errno.EACCES:

@@ -51,6 +51,12 @@ def test_what_can_be_expected_to_fail_is_a_line_for_each_problem(error, lines, c
     assert captured.err.splitlines() == [f"resctrl-agent: error: {line}" for line in lines]
 
 
+def test_a_machine_without_resctrl_has_a_status_of_its_own_so_that_nobody_tries_again(capsys):
+    error = MountError(MountFailure.NO_KERNEL_SUPPORT, "this kernel has no resctrl here")
+    assert tell_of(error, parse(["run"])) == 69
+    assert capsys.readouterr().err == "resctrl-agent: error: this kernel has no resctrl here\n"
+
+
 def test_the_kernels_text_reaches_the_user_with_group_and_line(capsys):
     """Field report 2 (runc#1913)."""
     tell_of(REFUSED, parse(["apply"]))

@@ -103,7 +103,7 @@ def test_asks_the_kernel_for_what_the_policy_says(cdp: frozenset[str], *, mba_mb
     [
         pytest.param([], errno.ENODEV, MountFailure.NO_KERNEL_SUPPORT, "CONFIG_X86_CPU_RESCTRL", id="no resctrl"),
         pytest.param([], errno.ENOENT, MountFailure.NO_KERNEL_SUPPORT, "no such directory", id="no directory"),
-        pytest.param([], errno.EPERM, MountFailure.NOT_PERMITTED, "CAP_SYS_ADMIN", id="not root"),
+        pytest.param([], errno.EPERM, MountFailure.NO_KERNEL_SUPPORT, "no such directory", id="no directory, not root"),
         pytest.param(
             ["mba_MBps"],
             errno.EINVAL,
@@ -122,6 +122,13 @@ def test_a_mount_that_fails_says_what_is_missing(
     error = _mount_error(Path("/sys/fs/nowhere"), options, number)
     assert error.reason is reason
     assert says in str(error)
+
+
+def test_a_mount_that_is_not_permitted_says_who_may(tmp_path: Path) -> None:
+    error = _mount_error(tmp_path, [], errno.EPERM)
+    assert error.reason is MountFailure.NOT_PERMITTED
+    assert "CAP_SYS_ADMIN" in str(error)
+    assert "sys-fs-resctrl.mount" in str(error)
 
 
 @pytest.mark.skipif(supported(Path("/proc/filesystems").read_text()), reason="would mount the machine's resctrl")
