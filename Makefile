@@ -99,7 +99,7 @@ install: wheel  ## install the command, the units and a policy if there is none 
 	install -D -m 0644 -t $(root)$(units) systemd/resctrl-agent.service systemd/sys-fs-resctrl.mount
 	install -D -m 0644 -t $(root)$(catalog) systemd/resctrl-agent.catalog
 	install -D -m 0644 -t $(root)$(doc) README.md CHANGELOG.md LICENSE docs/*.md
-	install -D -m 0644 -t $(root)$(doc)/examples config/examples/*.yaml
+	install -D -m 0644 -t $(root)$(doc)/examples config/examples/*.yaml systemd/rules-on-exe.conf
 	install -D -m 0644 bpf/LICENSE $(root)$(doc)/LICENSE.bpf
 	install -m 0644 config/policy.schema.json $(root)$(etc)/policy.schema.json
 	test -e $(root)$(etc)/policy.yaml || install -m 0644 config/policy.yaml $(root)$(etc)/policy.yaml

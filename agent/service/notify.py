@@ -5,11 +5,16 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Self
 
 import structlog
 
 log = structlog.get_logger()
+
+
+RELOAD_FIFO = "reload"
+"""In the runtime directory: where the unit's ExecReload= waits until a reload has begun."""
 
 
 class Notifier:
@@ -18,15 +23,20 @@ class Notifier:
     A manager that cannot be reached is logged once and otherwise left alone: the machine's groups matter more.
     """
 
-    def __init__(self, address: str | None) -> None:
-        """``address`` is what NOTIFY_SOCKET holds: a path, or ``@`` and an abstract name. None: no manager."""
+    def __init__(self, address: str | None, reload_fifo: Path | None = None) -> None:
+        """``address`` is what NOTIFY_SOCKET holds: a path, or ``@`` and an abstract name. None: no manager.
+
+        Whoever reads from ``reload_fifo`` is told of each reload that begins, after the manager was.
+        """
         self._address = address
+        self._reload_fifo = reload_fifo
         self._complained = False
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """The manager that NOTIFY_SOCKET names."""
-        return cls(environ.get("NOTIFY_SOCKET") or None)
+        """The manager that NOTIFY_SOCKET names, and the RUNTIME_DIRECTORY that it made."""
+        runtime = environ.get("RUNTIME_DIRECTORY")
+        return cls(environ.get("NOTIFY_SOCKET") or None, Path(runtime) / RELOAD_FIFO if runtime else None)
 
     def ready(self, status: str) -> None:
         """Started, or done with a reload (also one that kept the old policy)."""
@@ -35,6 +45,7 @@ class Notifier:
     def reloading(self) -> None:
         """A reload begins. ``ready`` must follow, whatever comes of it."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        self._tell_reader()
 
     def stopping(self) -> None:
         """The service is on its way out."""
@@ -54,10 +65,26 @@ class Notifier:
         except OSError as error:
             self._complain(error)
 
+    def _tell_reader(self) -> None:
+        if self._reload_fifo is None:
+            return
+        try:
+            fifo = os.open(self._reload_fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in _NOBODY_READS:
+                self._complain(error)
+            return
+        with os.fdopen(fifo, "wb", buffering=0) as reader:
+            reader.write(b"\n")
+
     def _complain(self, error: OSError) -> None:
         if not self._complained:
             self._complained = True
             log.warning("Cannot notify the service manager", socket=self._address, error=str(error))
+
+
+_NOBODY_READS = frozenset({errno.ENOENT, errno.ENXIO})
+"""There is no such pipe, or one that an interrupted reload left behind."""
 
 
 def watchdog_interval_s(environ: Mapping[str, str] = os.environ) -> float | None:

@@ -37,6 +37,29 @@ def test_a_reload_begins_with_the_time_in_the_same_datagram(manager: socket.sock
     assert before_us <= int(value) <= time.monotonic_ns() // 1000
 
 
+def test_who_waits_for_a_reload_to_begin_is_told_when_the_manager_has_been(
+    manager: socket.socket, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "reload")
+    environment = {"NOTIFY_SOCKET": manager.getsockname(), "RUNTIME_DIRECTORY": str(tmp_path)}
+    with (tmp_path / "reload").open("r+b", buffering=0) as waiting:
+        Notifier.from_environment(environment).reloading()
+        assert waiting.read(1) == b"\n"
+    manager.setblocking(False)
+    assert assignments(manager)[0] == "RELOADING=1"
+
+
+def test_a_reload_that_nobody_waits_for_goes_on(manager: socket.socket, tmp_path: Path) -> None:
+    """Without the pipe, and with one that a reload left behind which was interrupted."""
+    notifier = Notifier(manager.getsockname(), tmp_path / "reload")
+    with capture_logs() as logged:
+        notifier.reloading()
+        os.mkfifo(tmp_path / "reload")
+        notifier.reloading()
+    assert logged == []
+    assert [assignments(manager)[0] for _ in range(2)] == ["RELOADING=1"] * 2
+
+
 @pytest.mark.parametrize(("method", "datagram"), [("stopping", "STOPPING=1"), ("watchdog", "WATCHDOG=1")])
 def test_the_other_states_are_single_assignments(manager: socket.socket, method: str, datagram: str) -> None:
     getattr(Notifier(manager.getsockname()), method)()
