@@ -1,6 +1,7 @@
 """What tests in a guest share: one agent for a module, with the module's POLICY, and the programs it looks after."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from tests.kernel.inside.programs import compiled
 
 @pytest.fixture(scope="module")
 def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestAgent]:
-    """Acts on events alone: nothing that a test sees was put right by an audit."""
-    with guest_agent(tmp_path_factory.mktemp("agent"), request.module.POLICY, *NO_AUDIT) as running:
+    """Unless the module has OPTIONS it acts on events alone: nothing that a test sees was put right by an audit."""
+    options = getattr(request.module, "OPTIONS", NO_AUDIT)
+    with guest_agent(tmp_path_factory.mktemp("agent"), request.module.POLICY, *options) as running:
         yield running
 
 
@@ -20,3 +22,14 @@ def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of services and containers: ``worker THREADS CHILDREN [daemon]``."""
     return compiled("worker", tmp_path_factory.mktemp("worker"))
+
+
+@pytest.fixture
+def table(capsys: pytest.CaptureFixture[str]) -> Callable[[str, Sequence[Mapping[str, object]]], None]:
+    """Shows what a test counted, a line of JSON for whoever started the guest."""
+
+    def show(title: str, rows: Sequence[Mapping[str, object]]) -> None:
+        with capsys.disabled():
+            print(f"\ntable: {json.dumps({'title': title, 'rows': rows})}")
+
+    return show

@@ -60,3 +60,9 @@ def guest_agent(
     assert released.returncode == 0, released.stderr
     complaints = [record for record in agent.log() if record["level"] in {"error", "critical"}]
     assert not [record for record in complaints if record["event"] not in errors]
+
+
+def schemata(group: str) -> dict[str, str]:
+    """A group's, by resource, without the padding that some kernels put."""
+    text = (RESCTRL / group / "schemata").read_text().replace(" ", "")
+    return dict(line.split(":", 1) for line in text.splitlines())

@@ -52,12 +52,16 @@ def pod() -> str:
     return str(uuid.uuid4())
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.fixture(params=DRIVERS)
+def cgroup(request: pytest.FixtureRequest, pod: str, name: str) -> Cgroup:
+    """Under each driver in turn."""
+    return DRIVERS[request.param](pod, name)
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_every_thread_of_a_pod_s_container_is_placed_and_so_is_what_is_executed_in_it(
-    agent: GuestAgent, started: Containers, runtime: str, driver: str, pod: str, name: str
+    agent: GuestAgent, started: Containers, runtime: str, cgroup: Cgroup, name: str
 ) -> None:
-    cgroup = DRIVERS[driver](pod, name)
     pid = started.start(runtime, name, cgroup, *ARGUMENTS)
     await_placed(agent, {"batch": {cgroup.path: ALL_THREADS}, "latency": {}})
     assert cgroup_of(pid).startswith(cgroup.path)
