@@ -18,7 +18,7 @@ from agent.reconcile.actions import CreateMonitoring, MonitoringAction, MoveMoni
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.plan import ROOT
 from agent.reconcile.rules import RuleBook
-from agent.resctrl.errors import GroupGoneError, NotPermittedError, ResctrlError
+from agent.resctrl.errors import GroupGoneError, NotPermittedError, OutOfRmidsError, ResctrlError, RmidsInLimboError
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import NOT_GROUPS
 from agent.resctrl.monitoring_group import MonitoringGroup
@@ -98,12 +98,17 @@ class WorkloadGroups:
     def carry_out(self, actions: Iterable[MonitoringAction]) -> Iterator[Done]:
         """Does one after the other. What the kernel refuses is part of what is returned, and keeps no other from it.
 
-        Raises StateError.
+        Once RMIDs have run out nothing more is created. Raises StateError.
         """
+        exhausted: ResctrlError | None = None
         for action in actions:
+            if exhausted is not None and isinstance(action, CreateMonitoring):
+                yield Done(action, failure=exhausted)
+                continue
             try:
                 threads = self._do(action)
             except ResctrlError as error:
+                exhausted = error if isinstance(error, (OutOfRmidsError, RmidsInLimboError)) else exhausted
                 yield Done(action, failure=error)
             else:
                 yield Done(action, threads)

@@ -49,6 +49,9 @@ WORKLOADS_SETTLE_S = 0.1
 HOTPLUG_SETTLE_S = 0.05
 """CPUs seldom come or go alone; groups are looked at so long after the first of them."""
 
+RMIDS_AGAIN_S = 5.0
+"""Nothing tells of an RMID that has come free; the kernel itself looks for those every second."""
+
 SCAN_EVERY_S = 1.0
 """How often everything is looked at where eBPF cannot be used."""
 
@@ -158,6 +161,8 @@ class Daemon:
                 await work[want]()
             except NOT_NOW as error:
                 self._in_trouble(error)
+            if self._keeper.unmonitored:
+                self._later("rmids", RMIDS_AGAIN_S, lambda: self._wants.ask(Want.MONITOR))
             self._write_state()
 
     async def _reload(self) -> None:

@@ -79,6 +79,11 @@ class Keeper:
         return self._contended
 
     @property
+    def unmonitored(self) -> bool:
+        """Whether some workload has no monitoring group though its class says so: for want of RMIDs, as a rule."""
+        return bool(self._without)
+
+    @property
     def node(self) -> Node | None:
         """The machine; None while resctrl is not mounted."""
         return self._node
@@ -241,7 +246,7 @@ class Keeper:
     async def monitor(self) -> None:
         """Monitoring groups for workloads that came, none for those that went. Raises one of NOT_NOW."""
         reconciler = self._reconciler
-        came = self._fast_path.take_unmonitored() - self._without.keys()
+        came = self._fast_path.take_unmonitored() | self._without.keys()
         if reconciler is None or not reconciler.watches_workloads:
             return
         await self._monitor(reconciler, came)
@@ -249,10 +254,11 @@ class Keeper:
 
     async def _monitor(self, reconciler: Reconciler, seen: Iterable[str]) -> None:
         """Takes the lock only where there is something to do: placing never waits for it without need."""
+        done: list[Done] = []
         if reconciler.plan_monitoring(seen):
             async with _locked(reconciler.node):
                 done = reconciler.monitor(seen)
-            self._say_monitoring(done)
+        self._say_monitoring(done)
 
     async def _give_way(self, steps: Iterator[None]) -> None:
         """Takes step after step as ordinary work, with events in between."""
