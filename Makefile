@@ -20,7 +20,7 @@ etc := /etc/resctrl-agent
 .PHONY: help
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
-	    printf 'make %-10s %s\n' "$$target" "$$text"; done
+	    printf 'make %-12s %s\n' "$$target" "$$text"; done
 
 # -- from the checkout ------------------------------------------------------------------------------------------------
 
@@ -38,6 +38,15 @@ demo: setup  ## a short tour with real processes and a changing policy, which en
 .PHONY: test
 test: $(VENV)/.for-testing  ## unit and emulated tests; without root those that need none
 	@$(VENV)/bin/python -m pytest
+
+.PHONY: lab
+lab:  ## build guests with real kernels and emulated RDT and AMD QoS; as root on Debian, once, some 15 minutes
+	@.ci/packages lab
+	@$(SYSTEM_PYTHON) -m tests.kernel.lab build
+
+.PHONY: test-kernel
+test-kernel: $(VENV)/.for-testing  ## tests in those guests
+	@$(VENV)/bin/python -m pytest tests/kernel
 
 .PHONY: bench
 bench: $(VENV)/.for-testing  ## speed and memory, beside a bare loop in C; as root, some minutes, on a quiet machine

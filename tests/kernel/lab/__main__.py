@@ -20,7 +20,8 @@ from .hardware import FLAVOURS
 
 TIMED_OUT = 124
 FAILED = 125
-"""Exit statuses for what is not the command's own, as timeout(1) has them."""
+INTERRUPTED = 130
+"""Exit statuses for what is not the command's own, as timeout(1) and the shell have them."""
 
 FIRST_COMMAND = "uname -r; cat /sys/fs/resctrl/schemata"
 
@@ -35,6 +36,8 @@ def main() -> int:
     except LabError as failed:
         print(f"lab: {failed}", file=sys.stderr)
         return TIMED_OUT if isinstance(failed, CommandTimeoutError) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return status
 
 

@@ -115,8 +115,9 @@ def _trim(root: Path, log: Path) -> None:
     (modules,) = (root / "usr/lib/modules").iterdir()
     drivers = [modules / "kernel/drivers" / directory for directory in DRIVERS_NOT_EMULATED]
     unread = [root / directory[1:] for directory in UNREAD]
-    kept_empty = [root / "var/cache/apt", root / "var/lib/apt/lists", root / "dev", root / "boot"]
-    external.run(["rm", "-rf", modules / "kernel/sound", *drivers, *unread, *kept_empty], log)
+    kernel = [root / f"boot/vmlinuz-{modules.name}", root / f"boot/System.map-{modules.name}"]
+    kept_empty = [root / "var/cache/apt", root / "var/lib/apt/lists", root / "dev"]
+    external.run(["rm", "-rf", modules / "kernel/sound", *drivers, *kernel, *unread, *kept_empty], log)
     external.run(["depmod", "-b", root, modules.name], log)
     external.run(["install", "-d", *kept_empty], log)
 

@@ -4,8 +4,8 @@ import os
 import shlex
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,9 @@ KERNEL_OPTIONS = (
     "systemd.mask=systemd-udev-settle.service",
 )
 
+CONSOLE = "console.log"
+COMPLAINTS = "qemu.log"
+
 PORTS = ("control", "input", "output", "error")
 """Virtio ports, named lab.<port> in the guest: guest_files/root/usr/local/sbin/lab-agent says what goes over them."""
 
@@ -72,9 +75,8 @@ class Parts:
 class Machine:
     """A running QEMU, and this end of its ports."""
 
-    def __init__(self, process: subprocess.Popen[bytes], ports: dict[str, socket.socket], scratch: Path) -> None:
-        self._process = process
-        self._scratch = scratch
+    def __init__(self, ports: Mapping[str, socket.socket], logs: Path) -> None:
+        self._logs = logs
         self.ports = ports
         try:
             self.monitor = Monitor(ports["monitor"])
@@ -93,62 +95,62 @@ class Machine:
 
     def last_words(self) -> str:
         """What QEMU complained of, and the end of what the guest wrote to its console."""
-        texts = (external.last_lines(self._scratch / name) for name in ("qemu.log", "console.log"))
+        texts = (external.last_lines(self._logs / name) for name in (COMPLAINTS, CONSOLE))
         return "\n".join(text for text in texts if text) or "it said nothing"
 
 
 @contextmanager
-def booting(parts: Parts, memory: Path, scratch: Path) -> Iterator[Machine]:
+def booting(parts: Parts, memory: Path, logs: Path) -> Iterator[Machine]:
     """A machine that boots, with its memory in a file that is left behind."""
     rate = tsc.rate_khz()
-    with _running(parts, memory, "on", scratch, "-append", f"{_kernel_line()} tsc_early_khz={rate}") as machine:
+    with _running(parts, memory, "on", logs, "-append", f"{_kernel_line()} tsc_early_khz={rate}") as machine:
         yield machine
 
 
 @contextmanager
-def waiting(parts: Parts, memory: Path, scratch: Path) -> Iterator[Machine]:
+def waiting(parts: Parts, memory: Path, logs: Path) -> Iterator[Machine]:
     """A machine that waits for a state to load. Its memory begins as the file and changes in private."""
-    with _running(parts, memory, "off", scratch, "-append", _kernel_line(), "-incoming", "defer") as machine:
+    with _running(parts, memory, "off", logs, "-append", _kernel_line(), "-incoming", "defer") as machine:
         yield machine
 
 
 @contextmanager
-def _running(parts: Parts, memory: Path, shared: str, scratch: Path, *more: str) -> Iterator[Machine]:
-    ours, theirs = {}, {}
-    for name in (*PORTS, "monitor"):
-        ours[name], theirs[name] = socket.socketpair()
-    command = [
-        *("setpriv", "--pdeathsig", "KILL", "--"),  # whoever started it may be killed before it can clean up
-        *_command_line(
-            parts, f"{memory},share={shared}", scratch, {name: end.fileno() for name, end in theirs.items()}
-        ),
-        *more,
-    ]
-    with (scratch / "qemu.log").open("wb") as log:
-        process = subprocess.Popen(
-            command,
+def _running(parts: Parts, memory: Path, shared: str, logs: Path, *more: str) -> Iterator[Machine]:
+    with ExitStack() as stack:
+        ours: dict[str, socket.socket] = {}
+        theirs: dict[str, socket.socket] = {}
+        for name in (*PORTS, "monitor"):
+            ours[name], theirs[name] = map(stack.enter_context, socket.socketpair())
+        descriptors = {name: end.fileno() for name, end in theirs.items()}
+        line = [*_command_line(parts, f"{_quoted(memory)},share={shared}", logs, descriptors), *more]
+        process = _start(line, parts.settings, descriptors.values(), logs)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        for end in theirs.values():
+            end.close()  # else QEMU's end would not be noticed here
+        yield Machine(ours, logs)
+
+
+def _start(
+    line: Sequence[str], settings: Mapping[str, str], descriptors: Collection[int], logs: Path
+) -> subprocess.Popen[bytes]:
+    (logs / CONSOLE).write_bytes(b"")
+    with (logs / COMPLAINTS).open("wb") as complaints:
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *line],  # whoever starts it may be killed before it can clean up
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **parts.settings},
-            pass_fds=[end.fileno() for end in theirs.values()],
+            stdout=complaints,
+            stderr=complaints,
+            env={**os.environ, **settings},
+            pass_fds=list(descriptors),
         )
-    for end in theirs.values():
-        end.close()
-    try:
-        yield Machine(process, ours, scratch)
-    finally:
-        process.kill()
-        process.wait()
-        for end in ours.values():
-            end.close()
 
 
 def _kernel_line() -> str:
     return " ".join(KERNEL_OPTIONS)
 
 
-def _command_line(parts: Parts, memory: str, scratch: Path, descriptors: Mapping[str, int]) -> Iterator[str]:
+def _command_line(parts: Parts, memory: str, logs: Path, descriptors: Mapping[str, int]) -> Iterator[str]:
     yield from (str(parts.qemu / "qemu-system-x86_64"), "-L", str(parts.qemu))
     yield from ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
     yield from ("-M", "pc,hpet=off,memory-backend=memory", "-m", MEMORY, "-smp", CPUS)
@@ -158,7 +160,7 @@ def _command_line(parts: Parts, memory: str, scratch: Path, descriptors: Mapping
     yield from ("-kernel", str(parts.system / guest_system.KERNEL), "-initrd", str(parts.boot / guest_boot.INITRAMFS))
     disk = _quoted(parts.system / guest_system.ROOT)
     yield from ("-drive", f"file={disk},format=raw,if=virtio,readonly=on,cache=unsafe")
-    yield from ("-serial", f"file:{scratch / 'console.log'}")
+    yield from ("-serial", f"file:{logs / CONSOLE}")
     yield from _directory("project", parts.project, "readonly=on")
     # A machine without the device could not go on from a snapshot of one with it.
     yield from _directory("share", parts.share or parts.project, "readonly=off" if parts.share else "readonly=on")

@@ -31,6 +31,7 @@ def _archive_of(suite: str) -> str:
 
 
 def _configured() -> list[tuple[str, str]]:
-    """Address and suite of each archive that apt has lists of."""
-    lines = external.output_of(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"]).splitlines()
+    """Address and suite of each archive that apt is configured with; of those without lists yet, too."""
+    query = ["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE)"]
+    lines = external.output_of(query).splitlines()
     return [(address, suite) for address, suite in (line.split(" ", 1) for line in sorted(set(lines)))]

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from . import cache
 from .locks import exclusive, try_exclusive
@@ -22,20 +23,23 @@ def count() -> int:
 
 
 @contextmanager
-def slot() -> Iterator[None]:
-    """Have one of the slots, which other processes of this user's respect too; waits in a line for it."""
+def slot() -> Iterator[Path]:
+    """Have one of the slots, after those who wait already, and its directory for the logs of the guest."""
     with exclusive(cache.slots() / "line"):
-        taken = _first_free()
+        number, taken = _first_free()
     try:
-        yield
+        directory = cache.slots() / str(number)
+        directory.mkdir(exist_ok=True)
+        yield directory
     finally:
         os.close(taken)
 
 
-def _first_free() -> int:
+def _first_free() -> tuple[int, int]:
+    """Number of a slot, and the descriptor that holds it."""
     while True:
         for number in range(count()):
-            taken = try_exclusive(cache.slots() / str(number))
+            taken = try_exclusive(cache.slots() / f"{number}.lock")
             if taken is not None:
-                return taken
+                return number, taken
         time.sleep(LOOKS_EVERY_S)

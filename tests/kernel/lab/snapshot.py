@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,8 +11,8 @@ from .errors import LabError
 from .machine import Machine, Parts, booting, waiting
 from .slots import slot
 
-KEPT = 32
-"""Those used last. Each takes 200-300 MB: what its guest touched of its memory."""
+KEPT = 48
+"""Those used last. Each takes 200–300 MB: what its guest touched of its memory."""
 
 MEMORY = "memory"
 STATE = "state"
@@ -29,9 +28,8 @@ def restored(key: str, parts: Parts, prepare: Prepare) -> Iterator[Machine]:
     """
     with ExitStack() as stack:
         with _kept(key, parts, prepare) as snapshot:
-            stack.enter_context(slot())
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resctrl-lab-")))
-            machine = stack.enter_context(waiting(parts, snapshot / MEMORY, scratch))
+            logs = stack.enter_context(slot())
+            machine = stack.enter_context(waiting(parts, snapshot / MEMORY, logs))
             machine.load(snapshot / STATE)
         yield machine
 
@@ -42,15 +40,15 @@ def _kept(key: str, parts: Parts, prepare: Prepare) -> Iterator[Path]:
     snapshot = cache.snapshots() / key
     lock = _lock(snapshot)
     while True:
-        with locks.exclusive(lock):
-            if not snapshot.exists():
-                _make(snapshot, parts, prepare)
-                _drop_oldest()
         with locks.shared(lock):
-            if snapshot.exists():  # else it was dropped between the two locks
+            if snapshot.exists():
                 os.utime(snapshot)
                 yield snapshot
                 return
+        with locks.exclusive(lock):
+            if not snapshot.exists():  # else somebody made it between the two locks
+                _make(snapshot, parts, prepare)
+                _drop_oldest()
 
 
 def _make(snapshot: Path, parts: Parts, prepare: Prepare) -> None:
@@ -58,7 +56,7 @@ def _make(snapshot: Path, parts: Parts, prepare: Prepare) -> None:
     shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
     fresh.mkdir()
     try:
-        with slot(), booting(parts, fresh / MEMORY, fresh) as machine:
+        with slot() as logs, booting(parts, fresh / MEMORY, logs) as machine:
             try:
                 prepare(machine)
                 machine.save(fresh / STATE)
