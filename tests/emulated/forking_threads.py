@@ -16,7 +16,7 @@ def forking():
 threads, forkers = int(sys.argv[1]), int(sys.argv[2])
 FORK_EVERY_S = float(sys.argv[3])
 for number in range(threads - 1):
-    threading.Thread(target=forking if number < forkers else stop.wait, daemon=True).start()
+    threading.Thread(target=stop.wait if number < threads - 1 - forkers else forking, daemon=True).start()
 print("ready", flush=True)
 stop.wait()
 """
