@@ -1,9 +1,8 @@
 """A child that is born while its creator is moved has the group that the creator had, and is placed all the same."""
 
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,61 +24,64 @@ rules:
   - {class: latency, when: {cgroup: /agent-test-*/latency}}
 """
 
-PROCESSES, THREADS, KEPT = 3, 2, 8
-RACES = 5
-MOVES_AT_ONCE = 10
+CLASSES = ("batch", "latency")
+
+PROCESSES, THREADS, CHILDREN = 3, 2, 40
+FAMILY = THREADS * (1 + CHILDREN)
+
+RACES, ROUNDS = 20, 5
 LONGEST_S = 150.0
 
 
-@pytest.fixture
-def tree() -> Iterator[Tree]:
-    with own_tree(CGROUPS) as made:
-        yield made
-
-
-@pytest.fixture
-def forkers(tree: Tree, tmp_path: Path) -> list[subprocess.Popen[bytes]]:
-    program = compiled("forkers", tmp_path)
-    tree.children += [subprocess.Popen([program, str(THREADS)], start_new_session=True) for _ in range(PROCESSES)]
-    return tree.children
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("forkers", tmp_path_factory.mktemp("forkers"))
 
 
 def test_forks_that_race_with_their_creator_s_move_are_told_of_and_nothing_is_left_misplaced(
-    agent: GuestAgent, tree: Tree, forkers: list[subprocess.Popen[bytes]], table: Callable[..., None]
+    agent: GuestAgent, program: Path, table: Callable[..., None]
 ) -> None:
-    for name in ("batch", "latency"):
-        tree.make(name)
-    moves = 0
+    rounds = moves = 0
     end = time.monotonic() + LONGEST_S
-    while len(races := [record for record in agent.log("placed") if record.get("cause") == "fork_raced"]) < RACES:
-        assert time.monotonic() < end, f"{len(races)} forks raced in {moves} moves"
-        for _ in range(MOVES_AT_ONCE):
-            move_all(tree, forkers, "latency" if moves % 2 else "batch")
+    while rounds < ROUNDS or len(races(agent)) < RACES:
+        assert time.monotonic() < end, f"{len(races(agent))} races in {moves} moves"
+        with own_tree(CGROUPS) as tree:
+            moves += move_while_they_fork(tree, start_forkers(tree, program))
+            await_placed(agent, {name: {tree.cgroup(name): len(threads_in(tree.cgroup(name)))} for name in CLASSES})
+        rounds += 1
+    births = rounds * PROCESSES * FAMILY
+    table("forks that raced with a move", [{"moves": moves, "births": births, "times told of": len(races(agent))}])
+
+
+def races(agent: GuestAgent) -> list[dict[str, object]]:
+    return [record for record in agent.log("placed") if record.get("cause") == "fork_raced"]
+
+
+def start_forkers(tree: Tree, program: Path) -> list[subprocess.Popen[bytes]]:
+    """In batch, ready to fork."""
+    for name in CLASSES:
+        tree.make(name)
+    for _ in range(PROCESSES):
+        command = [program, str(THREADS), str(CHILDREN)]
+        forker = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)
+        tree.children.append(forker)
+        tree.attach("batch", forker.pid)
+    until(lambda: {group_of(forker.pid) for forker in tree.children} == {"batch"}, "all are in batch", DEADLINE_S)
+    return tree.children
+
+
+def move_while_they_fork(tree: Tree, forkers: list[subprocess.Popen[bytes]]) -> int:
+    """To and fro between the classes until all children are born; how many times a process was moved."""
+    moves = 0
+    for forker in forkers:
+        assert forker.stdin is not None
+        with forker.stdin:
+            forker.stdin.write(b"!")
+    while sum(len(threads_in(tree.cgroup(name))) for name in CLASSES) < PROCESSES * FAMILY:
+        name = CLASSES[(moves // PROCESSES + 1) % 2]
+        for forker in forkers:
+            tree.attach(name, forker.pid)
             moves += 1
-    for process in forkers:
-        process.send_signal(signal.SIGUSR1)
-    children = PROCESSES * THREADS * KEPT
-    everything = PROCESSES * THREADS + children
-    until(lambda: len(threads_of_both(tree)) == everything, "the last child is born", DEADLINE_S)
-    await_placed(agent, {group: {tree.cgroup(group): len(threads_in(tree.cgroup(group)))} for group in GROUPS})
-    status = agent.status()
-    assert status["misplaced"] == 0
-    table(
-        "forks that raced with a move",
-        [{"moves of a process": moves * PROCESSES, "children placed for a race": sum(r["threads"] for r in races)}],
-    )
-
-
-GROUPS = ("batch", "latency")
-
-
-def move_all(tree: Tree, forkers: list[subprocess.Popen[bytes]], name: str) -> None:
-    """Every forking process to a cgroup; returns when all their own threads are in its group."""
-    for process in forkers:
-        tree.attach(name, process.pid)
-    own = [int(task.name) for process in forkers for task in Path(f"/proc/{process.pid}/task").iterdir()]
-    until(lambda: {group_of(tid) for tid in own} == {name}, f"all that fork are in {name}", DEADLINE_S)
-
-
-def threads_of_both(tree: Tree) -> set[int]:
-    return {tid for group in GROUPS for tid in threads_in(tree.cgroup(group))}
+        own = [int(task.name) for forker in forkers for task in Path(f"/proc/{forker.pid}/task").iterdir()]
+        until(lambda name=name, own=own: {group_of(tid) for tid in own} == {name}, f"all are in {name}", DEADLINE_S)
+    return moves

@@ -1,38 +1,18 @@
 /*
- * forkers THREADS: threads that fork all the time, each keeping its last eight children, until SIGUSR1. After that
- * nothing is born and nothing ends any more.
+ * forkers THREADS CHILDREN: once it has read something, each of its threads forks that many children as fast as it can.
+ * All of them stay.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define KEPT 8
+static int children;
 
-static volatile sig_atomic_t done;
-
-static void finish(int signal)
+static void *fork_them(void *unused)
 {
-	done = signal;
-}
-
-static void *fork_all_the_time(void *unused)
-{
-	pid_t children[KEPT] = { 0 };
-
-	for (int next = 0; !done; next = (next + 1) % KEPT) {
-		pid_t child = fork();
-
-		if (child == 0)
-			for (;;)
-				pause();
-		if (children[next] > 0) {
-			kill(children[next], SIGKILL);
-			waitpid(children[next], NULL, 0);
-		}
-		children[next] = child;
-	}
+	for (int number = 0; number < children; number++)
+		if (fork() == 0)
+			break;
 	for (;;)
 		pause();
 	return unused;
@@ -41,10 +21,13 @@ static void *fork_all_the_time(void *unused)
 int main(int count, char **arguments)
 {
 	pthread_t thread;
+	char go;
 
-	signal(SIGUSR1, finish);
-	for (int number = 1; count == 2 && number < atoi(arguments[1]); number++)
-		if (pthread_create(&thread, NULL, fork_all_the_time, NULL) != 0)
+	if (count != 3 || read(STDIN_FILENO, &go, 1) != 1)
+		return 2;
+	children = atoi(arguments[2]);
+	for (int number = 1; number < atoi(arguments[1]); number++)
+		if (pthread_create(&thread, NULL, fork_them, NULL) != 0)
 			return 1;
-	fork_all_the_time(NULL);
+	fork_them(NULL);
 }
