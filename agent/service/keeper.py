@@ -6,31 +6,29 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
 from types import MappingProxyType
 
 import structlog
 
 from agent.policy import load
 from agent.policy.model import Policy
-from agent.policy.problem import PolicyRefusedError, Problem, Severity
+from agent.policy.problem import PolicyRefusedError, Severity
 from agent.policy.render import as_text
-from agent.reconcile.actions import Action, MoveMonitoring, WriteSchemata
+from agent.reconcile.actions import MoveMonitoring
 from agent.reconcile.apply import LOCK_WAIT_S, Applied, ApplyError, PlanObstructedError
 from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger, StateError
 from agent.reconcile.plan import Plan
-from agent.reconcile.presence import follows_from_hotplug, told
 from agent.reconcile.rules import RuleBook
 from agent.reconcile.survey import Survey
 from agent.reconcile.workload_groups import Done
 from agent.resctrl.errors import LockTimeoutError, MachineError, OutOfClosidsError, ResctrlError
 from agent.resctrl.resources import Domains
-from agent.resctrl.schemata import value_text
+from agent.service.drift import say_drift, say_drift_after_hotplug, say_machine, say_problems
 from agent.service.fast_path import FastPath
 from agent.service.places import Places, open_node
-from agent.service.reconciler import InForce, PassReport, Reconciler, bring_to
+from agent.service.reconciler import PassReport, Reconciler, bring_to
 from agent.service.urgency import Urgency
 
 log = structlog.get_logger()
@@ -159,7 +157,7 @@ class Keeper:
         """
         node, ledger = self._opened()
         in_force = bring_to(node, ledger, policy, known)
-        self._say_problems(in_force.desired.problems)
+        say_problems(in_force.desired.problems)
         for user in in_force.rules.unknown_users:
             log.warning("A rule names a user that this machine does not know", user=user)
         async with _locked(node):
@@ -204,13 +202,16 @@ class Keeper:
             async with _locked(reconciler.node):
                 plan, applied = reconciler.correct()
         finally:
-            self._say_machine(before, reconciler.in_force)
+            if reconciler.in_force is not before:
+                self._cpus_changed = True
+                say_machine(before, reconciler.in_force)
         hotplug, self._cpus_changed = self._cpus_changed, False
         if plan.preparation:
             reconciler.close()  # a group that was made anew has other files
-            machine = reconciler.in_force.machine
-            self._say_reset([a for a in plan.preparation if hotplug and follows_from_hotplug(a, machine)])
-            self._say_drift([a for a in plan.preparation if not (hotplug and follows_from_hotplug(a, machine))])
+            if hotplug:
+                say_drift_after_hotplug(plan.preparation, reconciler.in_force.machine)
+            else:
+                say_drift(plan.preparation)
             self._say_notes(applied)
         if plan.cleanup or plan.given_back:
             await self.move_tasks(plan)
@@ -298,27 +299,6 @@ class Keeper:
             log.error("policy refused", policy=str(self._places.policy), problems=why)
         self.refused = why
 
-    def _say_problems(self, problems: Iterable[Problem]) -> None:
-        for problem in problems:
-            log.info(as_text(problem)) if problem.severity is Severity.NOTE else log.warning(as_text(problem))
-
-    def _say_machine(self, before: InForce, now: InForce) -> None:
-        """Cache domains and CPUs that came or went, and what that means for the policy."""
-        if now is before:
-            return
-        self._cpus_changed = True
-        for sentence, which in told(before.machine, now.machine).items():
-            log.info(sentence, which=which)
-        self._say_problems(problem for problem in now.desired.problems if problem not in before.desired.problems)
-
-    def _say_reset(self, actions: Iterable[Action]) -> None:
-        for group, own in groupby(actions, key=lambda action: action.group):
-            log.warning("hotplug corrected", group=group, changes="; ".join(map(_brief, own)))
-
-    def _say_drift(self, actions: Iterable[Action]) -> None:
-        for group, own in groupby(actions, key=lambda action: action.group):
-            log.warning("drift corrected", group=group, changes="; ".join(map(_brief, own)))
-
     def _say_notes(self, applied: Applied) -> None:
         for note in applied.notes:
             log.warning(note)
@@ -390,14 +370,6 @@ def exhausted(error: Exception) -> tuple[str, tuple[str, ...]] | None:
         return ("", holders[0]) if holders else None
     cause = error.cause if isinstance(error, ApplyError) else error
     return (cause.group, ()) if isinstance(cause, OutOfClosidsError) else None
-
-
-def _brief(action: Action) -> str:
-    """``L3:0 7ff → f``; the group is said beside it."""
-    if not isinstance(action, WriteSchemata):
-        return str(action.as_json()["action"])
-    before = "unknown" if action.before is None else value_text(action.resource, action.before)
-    return f"{action.resource}:{action.domain} {before} → {value_text(action.resource, action.after)}"
 
 
 def _same_conflict(one: Contended, other: Contended) -> bool:

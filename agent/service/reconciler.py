@@ -10,7 +10,7 @@ from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError
 from agent.policy.render import as_text
 from agent.reconcile.actions import CreateMonitoring, MonitoringAction, MoveMonitoring
-from agent.reconcile.apply import Applied, clean_up, observe, prepare
+from agent.reconcile.apply import Applied, ApplyError, clean_up, observe, prepare
 from agent.reconcile.contention import Contended, Contention, contended
 from agent.reconcile.desired import Desired, resolve
 from agent.reconcile.node import Node
@@ -145,14 +145,17 @@ class Reconciler:
 
         Takes in first that cache domains or CPUs came or went: ``in_force`` is another one then.
         """
-        observed = observe(self.node.resctrl, self.ledger)
-        machine = machine_now(self.node.machine, observed.groups)
-        if machine != self.in_force.machine:
-            former = self.in_force
-            self.in_force = _meaning(former.policy, former.rules, machine, observed, former.known)
-        plan = make_plan(self.in_force.desired, observed, machine, {})
         self.workload_groups.look()
-        return plan, prepare(plan, self.node.resctrl, self.ledger)
+        while True:
+            observed = observe(self.node.resctrl, self.ledger)
+            self._follow_machine(observed)
+            plan = make_plan(self.in_force.desired, observed, self.in_force.machine, {})
+            try:
+                return plan, prepare(plan, self.node.resctrl, self.ledger)
+            except ApplyError:
+                # A domain that went offline in between is refused like one that never was. Then look again.
+                if not self._follow_machine(observe(self.node.resctrl, self.ledger)):
+                    raise
 
     @property
     def watches_workloads(self) -> bool:
@@ -217,6 +220,14 @@ class Reconciler:
 
     def _belonging(self) -> Belonging:
         return Belonging(self.in_force.rules, self.placement.managed, self.workload_groups.by_workload)
+
+    def _follow_machine(self, observed: Observed) -> bool:
+        """Whether domains or CPUs came or went; ``in_force`` is another one then."""
+        former, machine = self.in_force, machine_now(self.node.machine, observed.groups)
+        if machine == former.machine:
+            return False
+        self.in_force = _meaning(former.policy, former.rules, machine, observed, former.known)
+        return True
 
     def close(self) -> None:
         """Lets go of the groups' files."""

@@ -32,7 +32,7 @@ def test_limits_that_a_domain_came_back_without_are_put_right_at_once_and_nobody
         until(lambda: (batch / "schemata").read_text() == before, "limits are in force again")
         (said,) = agent.wait_for("hotplug corrected")
         assert said["group"] == "batch"
-        assert said["changes"] == "MB:1 100 → 20; L3:1 7ff → f; set-cpus"
+        assert said["changes"] == "MB:1 100 → 20; L3:1 7ff → f; cpus none → 1"
         assert (batch / "cpus_list").read_text() == "1\n"
         assert not agent.log("drift corrected")
 
