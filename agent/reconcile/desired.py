@@ -16,6 +16,7 @@ from agent.policy.model import (
     CacheAmount,
     ClassPolicy,
     Mode,
+    Monitor,
     PerDomain,
     Policy,
     Position,
@@ -153,6 +154,9 @@ class _Resolution:
             self._error(
                 f"class {_quoted(spec.name)}: exclusive needs cache allocation, which is not here", spec.position
             )
+        if spec.monitor is Monitor.WORKLOAD and self.machine.monitoring is None:
+            message = f"class {_quoted(spec.name)}: this machine cannot monitor, so nothing is counted for workloads"
+            self._say(Severity.WARNING, message, spec.position)
         cpus = spec.cpus.amount if spec.cpus else None
         self._check_cpus(spec)
         return DesiredGroup(spec.group, spec.name, schemata, spec.mode, cpus, spec.adopt)

@@ -49,7 +49,8 @@ def plan_monitoring(
     removals: list[RemoveMonitoring] = []
     held: set[str] = set()
     in_use = set(taken)
-    for group, workload in sorted(existing.items()):
+    in_place_first = sorted(existing.items(), key=lambda item: (wanted.get(item[1]) != item[0].control, item[0]))
+    for group, workload in in_place_first:
         control = wanted.get(workload)
         if control is None or workload in held:
             removals.append(RemoveMonitoring(group, workload))

@@ -130,6 +130,14 @@ def test_one_class_too_many_is_named_as_in_runc_1878(policy):
     assert problem.position.line == 2 + room + 1
 
 
+def test_counting_for_workloads_needs_a_machine_that_can_monitor(policy):
+    text = "classes: {batch: {l2: 50%, monitor: workload}}"
+    (problem,) = resolved(policy, "l2-only", text).problems
+    assert problem.severity is Severity.WARNING
+    assert 'class "batch": this machine cannot monitor' in problem.message
+    assert not resolved(policy, "xeon-11way", text.replace("l2", "l3")).problems
+
+
 def test_partitions_are_disjoint_and_relative(policy):
     desired = resolved(
         policy,

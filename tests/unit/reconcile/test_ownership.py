@@ -1,11 +1,14 @@
 """What the agent remembers of a mount, and what becomes of it when the memory is damaged."""
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
 from agent.reconcile.ownership import Ledger, StateError
+from agent.resctrl.errors import GroupGoneError
+from agent.resctrl.monitoring_group import MonitoringGroup
 
 ROOT = Path("/sys/fs/resctrl")
 
@@ -20,6 +23,8 @@ class Groups:
         return sorted(self.inodes)
 
     def group_inode(self, name: str) -> int:
+        if name not in self.inodes:
+            raise GroupGoneError(name, "reading it", errno.ENOENT)
         return self.inodes[name]
 
 
@@ -143,3 +148,41 @@ def test_two_ledgers_of_one_mount_leave_each_other_alone(tmp_path):
         ledger.created(group, 7)
     assert Ledger.open(tmp_path / "one", mount, "boot").owned(Groups(a=7)) == {"a"}
     assert Ledger.open(tmp_path / "two", mount, "boot").owned(Groups(b=7)) == {"b"}
+
+
+WEB = MonitoringGroup("batch", "web.service")
+MOVED = MonitoringGroup("latency", "web.service")
+
+
+def test_a_workloads_monitoring_group_is_known_after_a_restart(ledger):
+    ledger.intend_monitoring(WEB, "/web.service")
+    assert reopened(ledger).monitoring(Groups(**{WEB.path: 5})) == {WEB: "/web.service"}, "the intent does"
+    ledger.monitoring_created(WEB, 5)
+    assert reopened(ledger).monitoring(Groups(**{WEB.path: 5})) == {WEB: "/web.service"}
+    assert reopened(ledger).monitoring(Groups(**{WEB.path: 6})) == {}, "somebody made it anew"
+    assert reopened(ledger).owned(Groups(batch=1)) == frozenset(), "it says nothing of the control group"
+
+
+@pytest.mark.parametrize("where", [WEB, MOVED])
+def test_a_kill_while_a_monitoring_group_moves_loses_nothing(ledger, where):
+    ledger.intend_monitoring(WEB, "/web.service")
+    ledger.monitoring_created(WEB, 5)
+    ledger.intend_monitoring(MOVED, "/web.service", 5)
+    assert reopened(ledger).monitoring(Groups(**{where.path: 5})) == {where: "/web.service"}
+
+
+def test_with_a_control_group_its_monitoring_groups_are_forgotten(ledger):
+    ledger.intend("batch")
+    ledger.created("batch", 1)
+    ledger.intend_monitoring(WEB, "/web.service")
+    ledger.monitoring_created(WEB, 5)
+    ledger.removed("batch")
+    assert reopened(ledger).monitoring(Groups(**{WEB.path: 5})) == {}
+
+
+def test_a_memory_from_before_there_were_monitoring_groups_is_read(ledger):
+    ledger.intend("batch")
+    stored = json.loads(ledger.path.read_text())
+    del stored["workloads"]
+    ledger.path.write_text(json.dumps(stored))
+    assert reopened(ledger).owned(Groups(batch=1)) == {"batch"}
