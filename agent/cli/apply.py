@@ -84,7 +84,7 @@ def _apply(node: Node, ledger: Ledger, in_force: InForce) -> _Done:
     if reconciler.plan_monitoring(report.survey.names()):
         with node.resctrl.lock(LOCK_WAIT_S):
             monitoring += reconciler.monitor(report.survey.names())
-    _exhaust(reconciler.fill(report))
+    _exhaust(reconciler.fill(report.survey.unmonitored, report.outcomes.append))
     reconciler.close()
     if plan.cleanup:
         with node.resctrl.lock(LOCK_WAIT_S):

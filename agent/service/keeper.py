@@ -162,7 +162,9 @@ class Keeper:
             log.warning("A rule names a user that this machine does not know", user=user)
         async with _locked(node):
             fresh, plan, applied = Reconciler.start(node, ledger, in_force)
-            moved = fresh.monitor(())
+            moved: list[Done] = []
+            with contextlib.suppress(ResctrlError, StateError):  # the pass that follows tries again, and says so
+                moved = fresh.monitor(())
         self._say_notes(applied)
         former, self._reconciler = self._reconciler, fresh
         self._policy = policy
@@ -225,9 +227,6 @@ class Keeper:
         report = PassReport()
         await self._give_way(reconciler.look(report))
         await self._give_way(reconciler.put_right(report))
-        if reconciler.watches_workloads:
-            await self._monitor(reconciler, report.survey.names())
-            await self._give_way(reconciler.fill(report))
         for outcome in report.outcomes:
             self._fast_path.report(outcome)
         self.pass_s = time.monotonic() - began
@@ -243,6 +242,9 @@ class Keeper:
             moved=sum(outcome.threads for outcome in report.outcomes),
             seconds=round(self.pass_s, 4),
         )
+        if reconciler.watches_workloads:
+            await self._monitor(reconciler, report.survey.names())
+            await self._give_way(reconciler.fill(report.survey.unmonitored, self._fast_path.report))
 
     async def monitor(self) -> None:
         """Monitoring groups for workloads that came, none for those that went. Raises one of NOT_NOW."""

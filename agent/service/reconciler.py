@@ -19,7 +19,7 @@ from agent.reconcile.placement import Outcome, Placement
 from agent.reconcile.plan import ROOT, Observed, Plan, make_plan
 from agent.reconcile.presence import machine_now, together
 from agent.reconcile.rules import RuleBook
-from agent.reconcile.survey import Belonging, Survey, survey, survey_steps
+from agent.reconcile.survey import Belonging, Misplaced, Survey, survey, survey_steps
 from agent.reconcile.workload_groups import Done, WorkloadGroups, wanted_monitoring
 from agent.resctrl.errors import GroupGoneError
 from agent.resctrl.machine import Machine
@@ -202,21 +202,18 @@ class Reconciler:
             self.contention.placed(t for t in place if t.path == path and t.tid not in outcome.failures)
             yield
 
-    def fill(self, report: PassReport) -> Iterator[None]:
+    def fill(self, unmonitored: Iterable[Misplaced], report: Callable[[Outcome], None]) -> Iterator[None]:
         """Puts what is in its control group into its workload's monitoring group, yielding now and then."""
-        for path in dict.fromkeys(thread.path for thread in report.survey.unmonitored):
-            report.outcomes.append(self.placement.place(path))
+        for path in dict.fromkeys(thread.path for thread in unmonitored):
+            report(self.placement.place(path))
             yield
 
     def fill_workloads(self, names: Iterable[str], report: Callable[[Outcome], None]) -> Iterator[None]:
         """The same for these workloads as they are now, without looking at all others. Raises ResctrlError."""
         for name in names:
-            below = name if name.startswith("/") else "/"
             found = Survey()
-            yield from survey_steps(self.node, self._belonging(), found, below)
-            for path in dict.fromkeys(thread.path for thread in found.unmonitored):
-                report(self.placement.place(path))
-                yield
+            yield from survey_steps(self.node, self._belonging(), found, name if name.startswith("/") else "/")
+            yield from self.fill(found.unmonitored, report)
 
     def _belonging(self) -> Belonging:
         return Belonging(self.in_force.rules, self.placement.managed, self.workload_groups.by_workload)
