@@ -113,7 +113,7 @@ def how_to_remount(options: frozenset[str]) -> str:
     by_unit = ",".join(("nosuid,nodev,noexec", *sorted(options)))
     return (
         f"systemctl edit sys-fs-resctrl.mount, with Options={by_unit} under [Mount], then systemctl restart "
-        "sys-fs-resctrl.mount; or by hand umount /sys/fs/resctrl, then mount -t resctrl "
+        "sys-fs-resctrl.mount; or by hand, with the agent stopped, umount /sys/fs/resctrl, then mount -t resctrl "
         f"{f'-o {named} ' if named else ''}resctrl /sys/fs/resctrl"
     )
 

@@ -42,7 +42,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestAgent]:
         yield running
 
 
-def schemata(group: str) -> dict[str, dict[int, int]]:
+def limits(group: str) -> dict[str, dict[int, int]]:
     return {resource: dict(values) for resource, values in parse((RESCTRL / group / "schemata").read_text()).items()}
 
 
@@ -59,7 +59,7 @@ def mode(group: str) -> str:
 
 
 def await_in_force() -> None:
-    until(lambda: all(schemata(group) == wanted for group, wanted in L3_AND_MB.items()), "limits", DEADLINE_S)
+    until(lambda: all(limits(group) == wanted for group, wanted in L3_AND_MB.items()), "limits", DEADLINE_S)
     until(lambda: cpus("batch") == "1,3", "batch has its CPUs", DEADLINE_S)
     until(lambda: mode("alone") == "exclusive", "alone is exclusive", DEADLINE_S)
 
@@ -73,7 +73,7 @@ def test_a_domain_that_comes_back_has_its_limits_again(agent: GuestAgent) -> Non
     with offline(2, 3):
         (went,) = agent.wait_for(WENT)
         assert went["which"] == "L3 1, MB 1"
-        assert {group: schemata(group) for group in L3_AND_MB} == {group: of_domain_0(group) for group in L3_AND_MB}
+        assert {group: limits(group) for group in L3_AND_MB} == {group: of_domain_0(group) for group in L3_AND_MB}
     await_in_force()
     assert agent.log(CAME)[0]["which"] == "L3 1, MB 1"
     until(lambda: {r["group"] for r in agent.log("hotplug corrected")} == set(L3_AND_MB), "said", DEADLINE_S)
@@ -108,10 +108,10 @@ def test_a_cpu_that_comes_back_is_its_classs_again(agent: GuestAgent) -> None:
 def test_a_reload_while_a_domain_is_offline_changes_nothing_and_loses_nothing(agent: GuestAgent) -> None:
     accepted = len(agent.log("policy accepted"))
     with offline(2, 3):
-        until(lambda: schemata("batch") == of_domain_0("batch"), "domain 1 is gone", DEADLINE_S)
+        until(lambda: limits("batch") == of_domain_0("batch"), "domain 1 is gone", DEADLINE_S)
         agent.write_policy(POLICY)
         agent.wait_for("policy accepted", accepted + 1)
-        assert schemata("batch") == of_domain_0("batch")
+        assert limits("batch") == of_domain_0("batch")
     await_in_force()
 
 
@@ -122,8 +122,8 @@ def test_a_new_policy_that_names_an_offline_domain_is_refused_until_that_is_back
             agent.write_policy(another)
             (refused,) = agent.wait_for("policy refused")
             assert 'class "batch": L3 has no domain 1' in refused["problems"]
-            assert schemata("batch") == of_domain_0("batch")
-        until(lambda: schemata("batch")["L3"] == {0: 0x3, 1: 0x8}, "the policy that was refused", DEADLINE_S)
+            assert limits("batch") == of_domain_0("batch")
+        until(lambda: limits("batch")["L3"] == {0: 0x3, 1: 0x8}, "the policy that was refused", DEADLINE_S)
     finally:
         agent.follow(POLICY)
     await_in_force()
