@@ -2,10 +2,15 @@
 
 import errno
 import os
-import re
+import string
+from dataclasses import dataclass
 
 _CHUNK_BITS = 32
 _CHUNK_DIGITS = 8
+_NUMBER_BITS = 32
+
+_BETWEEN = ", \t\n\v\f\r\xa0"
+"""What separates chunks and regions."""
 
 
 def mask_text(cpus: int, count: int) -> str:
@@ -28,60 +33,111 @@ def list_text(cpus: int) -> str:
 def parse_mask(text: str, count: int) -> int:
     """Hex digits in chunks of at most eight, separated by commas or blanks, up to the first newline.
 
-    Raises OSError: EINVAL for a bad digit, EOVERFLOW for a mask of more than ``count`` CPUs.
+    Read from the end, as the kernel does, which shows in what it calls a mistake, and in that one odd character before
+    a chunk of eight is passed over. Raises OSError: EINVAL for a bad digit, EOVERFLOW for a mask of more than ``count``
+    CPUs.
     """
-    chunks = re.split(r"[\s,]+", text.partition("\n")[0].strip(" \t,"))
-    cpus = 0
-    for index, chunk in enumerate(filter(None, reversed(chunks))):
-        if index * _CHUNK_BITS >= count:
+    rest = text.partition("\n")[0].rstrip(_BETWEEN)
+    cpus = position = 0
+    while rest:
+        if position >= count:
             raise _error(errno.EOVERFLOW)
-        cpus |= _chunk(chunk) << index * _CHUNK_BITS
+        chunk, rest = _last_chunk(rest)
+        cpus |= chunk << position
+        position += _CHUNK_BITS
+        rest = rest.rstrip(_BETWEEN)
     if cpus >> count:
         raise _error(errno.EOVERFLOW)
     return cpus
 
 
 def parse_list(text: str, count: int) -> int:
-    """Numbers and ranges, ``all``, ``N`` for the last CPU, ``first-last:used/group``, up to the first newline.
+    """Numbers and ranges, ``all``, ``N`` for the last CPU, ``first-last:used/group``, up to the newline after one.
 
-    Raises OSError: EINVAL for syntax, ERANGE for a CPU beyond ``count``.
+    Raises OSError: EINVAL for syntax, ERANGE for a CPU beyond ``count``, EOVERFLOW for a number of more than 32 bits.
     """
     cpus = 0
-    for region in filter(None, re.split(r"[\s,]+", text.partition("\n")[0])):
-        cpus |= _region(region, count)
+    rest = text.lstrip(_BETWEEN)
+    while rest:
+        region, rest = _region(rest, count)
+        cpus |= region.members(count)
+        rest = rest.lstrip(_BETWEEN)
     return cpus
 
 
-def _chunk(digits: str) -> int:
-    if not re.fullmatch(r"[0-9a-fA-F]+", digits):
+def _last_chunk(text: str) -> tuple[int, str]:
+    """The chunk that ``text`` ends with, and what comes before it."""
+    digits = ""
+    while text and len(digits) < _CHUNK_DIGITS and text[-1] not in _BETWEEN:
+        if text[-1] not in string.hexdigits:
+            raise _error(errno.EINVAL)
+        text, digits = text[:-1], text[-1] + digits
+    if text and text[-1] not in _BETWEEN:
+        if text[-1] in string.hexdigits:
+            raise _error(errno.EOVERFLOW)
+        text = text[:-1]
+    return int(digits, 16), text
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """From ``first`` to ``last``, of each ``group`` CPUs the first ``used``."""
+
+    first: int
+    last: int
+    used: int
+    group: int
+
+    def members(self, count: int) -> int:
+        """As a set. Raises OSError."""
+        if self.first > self.last or self.group == 0 or self.used > self.group:
+            raise _error(errno.EINVAL)
+        if self.last >= count:
+            raise _error(errno.ERANGE)
+        return sum(1 << cpu for cpu in range(self.first, self.last + 1) if (cpu - self.first) % self.group < self.used)
+
+
+def _region(text: str, count: int) -> tuple[_Region, str]:
+    """The region that ``text`` begins with, and what comes after it."""
+    if text[:3].lower() == "all":
+        first, last, rest = 0, count - 1, text[3:]
+    else:
+        first, rest = _number(text, count)
+        if _ends(rest):
+            return _Region(first, first, first + 1, first + 1), _after(rest)
+        last, rest = _number(_without("-", rest), count)
+    if _ends(rest):
+        return _Region(first, last, last + 1, last + 1), _after(rest)
+    used, rest = _number(_without(":", rest), count)
+    group, rest = _number(_without("/", rest), count)
+    return _Region(first, last, used, group), rest
+
+
+def _ends(rest: str) -> bool:
+    return not rest or rest[0] in _BETWEEN
+
+
+def _after(rest: str) -> str:
+    """A newline ends the list."""
+    return "" if rest.startswith("\n") else rest
+
+
+def _number(text: str, count: int) -> tuple[int, str]:
+    if text.startswith("N"):
+        return count - 1, text[1:]
+    rest = text.lstrip(string.digits)
+    digits = text[: len(text) - len(rest)]
+    if not digits:
         raise _error(errno.EINVAL)
-    if len(digits) > _CHUNK_DIGITS:
+    if int(digits) >> _NUMBER_BITS:
         raise _error(errno.EOVERFLOW)
-    return int(digits, 16)
+    return int(digits), rest
 
 
-_REGION = re.compile(r"(?:(?P<all>all)|(?P<first>\d+|N)(?:-(?P<last>\d+|N))?)(?::(?P<used>\d+|N)/(?P<group>\d+|N))?")
-
-
-def _region(text: str, count: int) -> int:
-    found = _REGION.fullmatch(text if not text.lower().startswith("all") else text.lower().replace("n", "N"))
-    # A pattern needs a range (or "all") to work on: a single CPU is followed by nothing.
-    if not found or (found["group"] and not found["all"] and not found["last"]):
+def _without(character: str, text: str) -> str:
+    if not text.startswith(character):
         raise _error(errno.EINVAL)
-
-    def number(name: str, default: int) -> int:
-        written = found[name]
-        return default if written is None else count - 1 if written == "N" else int(written)
-
-    first = number("first", 0)
-    last = number("last", count - 1 if found["all"] else first)
-    group = number("group", last + 1)
-    used = number("used", last + 1)
-    if first > last or group == 0 or used > group:
-        raise _error(errno.EINVAL)
-    if last >= count:
-        raise _error(errno.ERANGE)
-    return sum(1 << cpu for cpu in range(first, last + 1) if (cpu - first) % group < used)
+    return text[1:]
 
 
 def _error(code: int) -> OSError:

@@ -3,6 +3,8 @@
 import string
 
 _DIGITS = string.digits + string.ascii_lowercase
+_WIDEST = 64
+"""Bits of the number that the kernel reads before it looks how many are wanted."""
 
 
 def c_string(text: str) -> str:
@@ -14,14 +16,13 @@ def unsigned(text: str, base: int, bits: int) -> int:
     """A number of at most ``bits`` bits: an optional ``+``, digits, at most one newline at the end.
 
     Base 16 allows ``0x``; base 0 takes ``0x``, a leading 0 for octal, else decimal. Raises ValueError for
-    anything else and OverflowError for a number too large.
+    anything else and OverflowError for a number too large. Digits that make more than 64 bits are too large whatever
+    comes after them.
     """
-    digits = text.removesuffix("\n").removeprefix("+")
-    base, digits = _radix(digits, base)
-    allowed = _DIGITS[:base]
-    if not digits or any(character not in allowed for character in digits.lower()):
+    base, digits = _radix(text.removeprefix("+"), base)
+    number, rest = _leading_number(digits, base)
+    if rest.removesuffix("\n"):
         raise ValueError(text)
-    number = int(digits, base)
     if number >> bits:
         raise OverflowError(text)
     return number
@@ -44,6 +45,19 @@ def _radix(digits: str, base: int) -> tuple[int, str]:
     if base == 16 and digits[:2].lower() == "0x":
         return 16, digits[2:]
     return base, digits
+
+
+def _leading_number(text: str, base: int) -> tuple[int, str]:
+    """The number that ``text`` begins with, and what comes after it."""
+    allowed = _DIGITS[:base]
+    rest = text.lower().lstrip(allowed)
+    digits = text[: len(text) - len(rest)]
+    if not digits:
+        raise ValueError(text)
+    number = int(digits, base)
+    if number >> _WIDEST:
+        raise OverflowError(text)
+    return number, rest
 
 
 def _without_plus(text: str) -> str:

@@ -45,6 +45,15 @@ def test_one_that_is_too_large_is_told_apart() -> None:
         numbers.unsigned("4294967296", 10, 32)
 
 
+@pytest.mark.parametrize("rest", ["\n\n", "x", " "])
+def test_more_than_64_bits_are_too_large_whatever_comes_after_them(rest: str) -> None:
+    """As seen on running kernels: the digits are judged before what follows them."""
+    with pytest.raises(OverflowError):
+        numbers.unsigned(f"{1 << 64}{rest}", 10, 32)
+    with pytest.raises(ValueError, match=r".*"):
+        numbers.unsigned(f"{(1 << 64) - 1}{rest}", 10, 32)
+
+
 @pytest.mark.parametrize(("text", "number"), [("-1", -1), ("-0x10", -16), ("+7", 7), ("2147483647", 2**31 - 1)])
 def test_a_signed_number_may_be_negative(text: str, number: int) -> None:
     assert numbers.signed(text, 0, 32) == number
