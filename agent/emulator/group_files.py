@@ -4,6 +4,7 @@ import errno
 from collections.abc import Callable
 
 from agent.emulator import cpus
+from agent.emulator.assignment import AssignmentFiles, begin_line
 from agent.emulator.cpu_assignment import assign_cpus
 from agent.emulator.errors import RefusedError
 from agent.emulator.groups import Group
@@ -75,18 +76,16 @@ class GroupFiles:
         monitoring = self._mount.machine.monitoring
         if monitoring is None:
             return
-        fill_counters(directory, monitoring, self._mount.rules)
+        fill_counters(directory, group, monitoring, self._mount)
+        if self._mount.counters:
+            AssignmentFiles(self._mount.counters, self._mount.status).fill_group(directory, group)
         if not group.parent:
             directory.directory("mon_groups")
         if "debug" in self._mount.options:
             directory.file("mon_hw_id", lambda _: f"{group.rmid}\n")
 
     def _begin_line(self, text: str) -> str:
-        """A command without its newline. One that lacks it fails before the status is touched."""
-        if not text.endswith("\n"):
-            raise RefusedError(errno.EINVAL)
-        self._mount.status.clear()
-        return c_string(text[:-1])
+        return begin_line(self._mount.status, text)
 
     def _cpus_write(self, group: Group, parse: Callable[[str, int], int]) -> Write:
         def write(_: Caller, text: str) -> None:

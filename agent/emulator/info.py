@@ -18,7 +18,7 @@ def fill_info(root: Directory, mount: Mount) -> None:
         else:
             _fill_bandwidth(info.directory(control.name), control)
     if mount.machine.monitoring:
-        EventSettings(mount.machine.monitoring, mount.status).fill(info, mount.rules)
+        EventSettings(mount, mount.machine.monitoring).fill(info)
 
 
 def _fill_cache(directory: Directory, control: CacheControl, mount: Mount) -> None:

@@ -73,6 +73,8 @@ class Kernel:
         except RefusedError as error:
             self._say(error)
             raise
+        if self._mount.counters:
+            self._mount.counters.assign_new(group)
         self._files.fill(parent.subdirectory(name, permissions, caller.uid, caller.gid, group), group)
 
     def remove_directory(self, directory: Directory) -> None:
@@ -81,6 +83,8 @@ class Kernel:
         if parent is None or group is None or not self._is_group(directory):
             raise RefusedError(errno.EPERM)
         self._identifiers.give_back(group)
+        if self._mount.counters:
+            self._mount.counters.release(group)
         self._groups.remove(group)
         parent.remove(directory.name)
 

@@ -69,6 +69,9 @@ class Monitoring:
     """Largest ``max_threshold_occupancy``, in bytes: the kernel's idea of the cache's size, an L2's on AMD."""
     configurable: bool = False
     """Whether the bandwidth events can be told what to count (AMD's BMEC)."""
+    assignable_counters: int = 0
+    """How many counters of bandwidth each domain has that are assigned to groups one by one (AMD's ABMC); 0: each
+    group has its own."""
     sub_numa_nodes: int = 1
     """NUMA nodes that share one L3."""
 
@@ -125,12 +128,13 @@ _ICELAKE = Machine(
     mb=intel_bandwidth(_SOCKETS, num_closids=15, throttle_mode="per-thread"),
     monitoring=Monitoring(_SOCKETS, 224, ALL_EVENTS, counter_unit=65536, threshold_limit=_ICELAKE_L3),
 )
+_EPYC_MONITORING = Monitoring(_EPYC_DOMAINS, 256, ALL_EVENTS, 64, threshold_limit=_MIB // 2, configurable=True)
 _EPYC = Machine(
     "epyc-2s",
     cpus=128,
     l3=Cache(3, _EPYC_DOMAINS, 16, 16 * _MIB, num_closids=16, min_cbm_bits=0, sparse_masks=True),
     mb=amd_bandwidth(_EPYC_DOMAINS, num_closids=16),
-    monitoring=Monitoring(_EPYC_DOMAINS, 256, ALL_EVENTS, 64, threshold_limit=_MIB // 2, configurable=True),
+    monitoring=_EPYC_MONITORING,
 )
 _L2_ONLY = Machine(
     "l2-only",
@@ -152,6 +156,7 @@ MACHINES = {
         _ICELAKE,
         _EPYC,
         _L2_ONLY,
+        replace(_EPYC, name="epyc-abmc", monitoring=replace(_EPYC_MONITORING, assignable_counters=32)),
         replace(_XEON, name="mba-mbps", mount_options=frozenset({"mba_MBps"})),
         replace(_XEON, name="cdp", mount_options=frozenset({"cdp"})),
         _SNC,

@@ -1,21 +1,21 @@
 """Monitoring: ``mon_data``, and what ``info/L3_MON`` lets one set."""
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from agent.emulator import numbers
+from agent.emulator.assignment import AssignmentFiles, AssignMode, begin_line
+from agent.emulator.counters import COUNTED_AT_FIRST, AssignableCounters
 from agent.emulator.errors import RefusedError
+from agent.emulator.groups import Group
 from agent.emulator.machines import Monitoring
-from agent.emulator.rules import KernelRules
+from agent.emulator.mounted import Mount
 from agent.emulator.schemata import WHITESPACE
-from agent.emulator.status import LastCommandStatus
 from agent.emulator.threads import Caller
-from agent.emulator.tree import Directory, fixed
+from agent.emulator.tree import Directory, File, Read, fixed
 
 _EVENT_MASK = 0x7F
 """Every kind of transfer that a bandwidth event can count."""
-
-_COUNTED_AT_FIRST = {"mbm_total_bytes": 0x7F, "mbm_local_bytes": 0x15}
 
 _COUNTER_TEXT = "0\n"
 """There is no model of traffic or occupancy behind the emulated counters."""
@@ -24,37 +24,44 @@ _COUNTER_TEXT = "0\n"
 class EventSettings:
     """What can be set about counters, for the whole mount."""
 
-    def __init__(self, monitoring: Monitoring, status: LastCommandStatus) -> None:
+    def __init__(self, mount: Mount, monitoring: Monitoring) -> None:
         self._monitoring = monitoring
-        self._status = status
+        self._status = mount.status
+        self._counters = mount.counters
+        self._shows_mode = mount.rules.assigns_counters
+        self._configurable = monitoring.configurable and mount.rules.configures_events
         self._threshold = self._rounded(monitoring.threshold_limit // monitoring.num_rmids)
         self._counted: Mapping[str, dict[int, int]] = {
-            event: dict.fromkeys(monitoring.domains, mask) for event, mask in _COUNTED_AT_FIRST.items()
+            event: dict.fromkeys(monitoring.domains, mask) for event, mask in COUNTED_AT_FIRST.items()
         }
 
-    def fill(self, info: Directory, rules: KernelRules) -> None:
+    def fill(self, info: Directory) -> None:
         """Add ``L3_MON`` to ``info``."""
-        configurable = self._monitoring.configurable and rules.configures_events
         directory = info.directory("L3_MON")
         directory.file("num_rmids", fixed(f"{self._monitoring.num_rmids}\n"))
-        directory.file("mon_features", fixed(self._features(configurable=configurable)))
+        directory.file("mon_features", lambda _: self._features())
         if "llc_occupancy" in self._monitoring.events:
             directory.file("max_threshold_occupancy", lambda _: f"{self._threshold}\n", self._write_threshold)
-        if configurable:
-            for event in sorted(self._counted):
-                self._add_configuration(directory, event)
-        if rules.shows_assign_mode:
-            directory.file("mbm_assign_mode", fixed("[default]\n"), self._write_assign_mode)
+        configurations = list(self._configurations(directory)) if self._configurable else []
+        if self._counters:
+            AssignmentFiles(self._counters, self._status).fill_info(directory)
+        if self._shows_mode:
+            AssignMode(self._counters, self._status, configurations).fill(directory)
 
-    def _features(self, *, configurable: bool) -> str:
+    def _features(self) -> str:
+        configured = self._configurable and not (self._counters and self._counters.in_use)
         lines = []
         for event in self._monitoring.events:
             lines.append(event)
-            if configurable and event in self._counted:
+            if configured and event in self._counted:
                 lines.append(f"{event}_config")
         return "".join(f"{line}\n" for line in lines)
 
-    def _add_configuration(self, directory: Directory, event: str) -> None:
+    def _configurations(self, directory: Directory) -> Iterator[File]:
+        for event in sorted(self._counted.keys() & set(self._monitoring.events)):
+            yield self._configuration(directory, event)
+
+    def _configuration(self, directory: Directory, event: str) -> File:
         counted = self._counted[event]
 
         def read(_: Caller) -> str:
@@ -63,14 +70,11 @@ class EventSettings:
         def write(_: Caller, text: str) -> None:
             self._configure(counted, text)
 
-        directory.file(f"{event}_config", read, write)
+        return directory.file(f"{event}_config", read, write)
 
     def _configure(self, counted: dict[int, int], text: str) -> None:
         """Each domain is in force as soon as it is read, whatever follows it."""
-        if not text.endswith("\n"):
-            raise RefusedError(errno.EINVAL)
-        self._status.clear()
-        rest = numbers.c_string(text[:-1])
+        rest = begin_line(self._status, text)
         while rest:
             assignment, _, rest = rest.partition(";")
             domain, mask = _configuration(assignment.strip(WHITESPACE))
@@ -92,31 +96,31 @@ class EventSettings:
     def _rounded(self, threshold: int) -> int:
         return threshold // self._monitoring.counter_unit * self._monitoring.counter_unit
 
-    def _write_assign_mode(self, _: Caller, text: str) -> None:
-        if not text.endswith("\n"):
-            raise RefusedError(errno.EINVAL)
-        self._status.clear()
-        if text == "mbm_event\n":
-            raise RefusedError(errno.EINVAL, "mbm_event mode is not supported\n")
-        if text != "default\n":
-            raise RefusedError(errno.EINVAL, "Unsupported assign mode\n")
 
-
-def fill_counters(directory: Directory, monitoring: Monitoring, rules: KernelRules) -> None:
+def fill_counters(directory: Directory, group: Group, monitoring: Monitoring, mount: Mount) -> None:
     """Add a group's ``mon_data``."""
     counters = directory.directory("mon_data")
-    nodes = monitoring.sub_numa_nodes if rules.knows_sub_numa_clusters else 1
+    nodes = monitoring.sub_numa_nodes if mount.rules.knows_sub_numa_clusters else 1
     for position, domain in enumerate(monitoring.domains):
         cache = counters.directory(f"mon_L3_{domain:02}")
-        _add_events(cache, monitoring)
+        _add_events(cache, group, domain, mount)
         if nodes > 1:
             for node in range(position * nodes, (position + 1) * nodes):
-                _add_events(cache.directory(f"mon_sub_L3_{node:02}"), monitoring)
+                _add_events(cache.directory(f"mon_sub_L3_{node:02}"), group, domain, mount)
 
 
-def _add_events(directory: Directory, monitoring: Monitoring) -> None:
-    for event in monitoring.events:
-        directory.file(event, fixed(_COUNTER_TEXT))
+def _add_events(directory: Directory, group: Group, domain: int, mount: Mount) -> None:
+    monitoring = mount.machine.monitoring
+    for event in monitoring.events if monitoring else ():
+        directory.file(event, _count(group, event, domain, mount.counters))
+
+
+def _count(group: Group, event: str, domain: int, counters: AssignableCounters | None) -> Read:
+    def read(_: Caller) -> str:
+        counted = counters is None or counters.counts(group, event, domain)
+        return _COUNTER_TEXT if counted else "Unassigned\n"
+
+    return read
 
 
 def _configuration(assignment: str) -> tuple[int, int]:

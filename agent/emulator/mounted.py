@@ -4,6 +4,7 @@ import errno
 from dataclasses import dataclass
 
 from agent.emulator.controls import Controls
+from agent.emulator.counters import AssignableCounters
 from agent.emulator.errors import RefusedError
 from agent.emulator.groups import Groups
 from agent.emulator.machines import Cache, Machine
@@ -21,6 +22,8 @@ class Mount:
     controls: Controls
     groups: Groups
     status: LastCommandStatus
+    counters: AssignableCounters | None
+    """None where each group has counters of its own."""
 
 
 def mount(machine: Machine, rules: KernelRules, options: frozenset[str]) -> Mount:
@@ -28,7 +31,11 @@ def mount(machine: Machine, rules: KernelRules, options: frozenset[str]) -> Moun
     if not options <= possible_options(machine, rules):
         raise RefusedError(errno.EINVAL)
     every_cpu = (1 << machine.cpus) - 1
-    return Mount(machine, rules, options, Controls(machine, options), Groups(every_cpu), LastCommandStatus())
+    groups, status = Groups(every_cpu), LastCommandStatus()
+    counters = _counters(machine, rules, status)
+    if counters:
+        counters.assign_new(groups.root)
+    return Mount(machine, rules, options, Controls(machine, options), groups, status, counters)
 
 
 def possible_options(machine: Machine, rules: KernelRules) -> frozenset[str]:
@@ -40,6 +47,13 @@ def possible_options(machine: Machine, rules: KernelRules) -> frozenset[str]:
         "debug": rules.has_debug_option,
     }
     return frozenset(option for option, able in facts.items() if able)
+
+
+def _counters(machine: Machine, rules: KernelRules, status: LastCommandStatus) -> AssignableCounters | None:
+    monitoring = machine.monitoring
+    if monitoring and monitoring.assignable_counters and rules.assigns_counters:
+        return AssignableCounters(monitoring, status)
+    return None
 
 
 def _can_split(cache: Cache | None) -> bool:

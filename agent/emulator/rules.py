@@ -29,8 +29,8 @@ class KernelRules:
     """mkdir below ``info`` is ENODEV, not EPERM, on a machine that can monitor."""
     chooses_mbps_event: bool
     """Control groups have ``mba_MBps_event`` under mba_MBps."""
-    shows_assign_mode: bool
-    """``mbm_assign_mode`` exists even where counters cannot be assigned."""
+    assigns_counters: bool
+    """Assignable counters are used where the hardware has them; ``mbm_assign_mode`` exists even where it has not."""
 
 
 _LINUX_6_1 = KernelRules(
@@ -47,7 +47,7 @@ _LINUX_6_1 = KernelRules(
     narrows_sparse_masks=True,
     no_device_below_info=False,
     chooses_mbps_event=False,
-    shows_assign_mode=False,
+    assigns_counters=False,
 )
 _LINUX_6_12 = replace(
     _LINUX_6_1,
@@ -68,7 +68,7 @@ _LINUX_7_2 = replace(
     narrows_sparse_masks=False,
     no_device_below_info=True,
     chooses_mbps_event=True,
-    shows_assign_mode=True,
+    assigns_counters=True,
 )
 
 KERNELS = {rules.version: rules for rules in (_LINUX_6_1, _LINUX_6_12, _LINUX_7_2)}

@@ -67,10 +67,12 @@ class Directory(Node):
         """Whether this is a ``mon_groups``."""
         return self.group is not None and self.name == "mon_groups"
 
-    def file(self, name: str, read: Read, write: Write | None = None) -> None:
+    def file(self, name: str, read: Read, write: Write | None = None) -> File:
         """Add a file: 0644 when it can be written, else 0444."""
         mode = stat.S_IFREG | (0o644 if write else 0o444)
-        self.entries[name] = File(name, self, mode, self.uid, self.gid, read=read, write=write)
+        file = File(name, self, mode, self.uid, self.gid, read=read, write=write)
+        self.entries[name] = file
+        return file
 
     def directory(self, name: str) -> "Directory":
         """Add a directory with this one's permissions and group."""
@@ -92,6 +94,14 @@ class Directory(Node):
                 raise RefusedError(errno.ENOENT)
             node = node.entries[name]
         return node
+
+    def hide(self, node: "File | Directory") -> None:
+        """Take an entry out that may come back: whoever has it open keeps it."""
+        del self.entries[node.name]
+
+    def show(self, node: "File | Directory") -> None:
+        """Put an entry in that was hidden."""
+        self.entries[node.name] = node
 
     def remove(self, name: str) -> None:
         """Take an entry out; what was below it is no longer live."""

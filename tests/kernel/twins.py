@@ -11,8 +11,8 @@ from tests.kernel.lab.hardware import Events, Hardware
 KERNELS = {"debian-12": "6.1", "debian-13": "6.12", "debian-sid": "7.2"}
 """The rules that each distribution's kernel follows, by the emulator's name for them."""
 
-FEW_IDS = Hardware("few-ids", closids=6, mba_closids=4, rmids=10, l2_bits=8, l3_shareable=0xC00, cdp=False)
-"""Two levels of cache, and so few CLOSIDs and RMIDs that a test soon has them all."""
+FEW_IDS = Hardware("few-ids", closids=6, mba_closids=4, rmids=10, l2_bits=8, l3_shareable=0xC00)
+"""Two levels of cache, ways that hardware shares, and so few CLOSIDs and RMIDs that a test soon has them all."""
 
 _KIB = 1 << 10
 _MIB = 1 << 20
@@ -68,4 +68,5 @@ def _monitoring(hardware: Hardware) -> Monitoring | None:
         hardware.counter_unit,
         threshold_limit=_SIZE_OF_CACHE[hardware.vendor],
         configurable=hardware.bmec,
+        assignable_counters=hardware.abmc,
     )

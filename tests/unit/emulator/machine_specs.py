@@ -37,3 +37,10 @@ EVERYTHING = replace(
     l2=Cache(2, (0, 1, 2, 3), ways=8, size=_MIB, num_closids=16),
     smba=Bandwidth(_DOMAINS, 16, 0, 2048, 1, linear=False, throttle_mode=None, width=4),
 )
+ABMC = replace(
+    AMD,
+    name="abmc",
+    monitoring=Monitoring(
+        _DOMAINS, 256, ALL_EVENTS, counter_unit=64, threshold_limit=_MIB // 2, configurable=True, assignable_counters=4
+    ),
+)

@@ -55,6 +55,7 @@ def test_the_machines_of_the_manual_exist() -> None:
         "xeon-2s",
         "xeon-icelake-2s",
         "epyc-2s",
+        "epyc-abmc",
         "l2-only",
         "mba-mbps",
         "cdp",
