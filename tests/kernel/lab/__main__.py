@@ -72,7 +72,7 @@ def _add_guest(parser: argparse.ArgumentParser) -> None:
 
 def _build(arguments: argparse.Namespace) -> int:
     chosen = [distribution(name) for name in arguments.distribution or DISTRIBUTIONS]
-    print(f"In {cache.cache()}:")
+    print(f"In {cache.cache()}:", flush=True)
     with _timed("QEMU"):
         qemu_build.build()
     for each in chosen:

@@ -8,16 +8,25 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import LabError
 
-BOOT_PATIENCE_S = 300.0
-"""Booting takes 20 s on an idle host."""
+BOOT_PATIENCE_S = 600.0
+"""Booting takes 20 s on an idle host, and minutes on one whose processors all are wanted."""
 
 Write = Callable[[bytes], object]
-Mount = tuple[str, str, str, bool, str]
-"""Source, directory, type, read-only, options."""
+MS_RDONLY = 1
+
+
+class Mount(NamedTuple):
+    """The arguments of mount(2)."""
+
+    source: str
+    directory: str
+    kind: str
+    flags: int
+    options: str
 
 
 @dataclass(frozen=True, slots=True)

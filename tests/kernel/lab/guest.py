@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import agent_port, machine, snapshot, stages, tsc
-from .agent_port import Mount, Report, Request, Write
+from .agent_port import MS_RDONLY, Mount, Report, Request, Write
 from .build import Built, built
 from .distributions import distribution
 from .errors import CommandTimeoutError, LabError
@@ -24,8 +24,8 @@ SETTLED = "systemctl is-system-running --wait || true; udevadm settle"
 """What systemd and udev still have to do when the agent starts would be done again in every run."""
 
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
-_PROJECT: Mount = ("project", "/mnt/project", "9p", True, f"{_9P},cache=loose")
-_SHARE: Mount = ("share", "/mnt/share", "9p", False, f"{_9P},cache=none")
+_PROJECT = Mount("project", "/mnt/project", "9p", MS_RDONLY, f"{_9P},cache=loose")
+_SHARE = Mount("share", "/mnt/share", "9p", 0, f"{_9P},cache=none")
 
 AS_DESCRIBED = Counters()
 
@@ -129,7 +129,7 @@ class Guest:
 
     def _resctrl(self) -> list[Mount]:
         options = self._hardware.mount_options
-        return [] if options is None else [("resctrl", "/sys/fs/resctrl", "resctrl", False, options)]
+        return [] if options is None else [Mount("resctrl", "/sys/fs/resctrl", "resctrl", 0, options)]
 
     @contextmanager
     def _restored(self, counters: Counters) -> Iterator[Machine]:

@@ -4,7 +4,7 @@
  * Intel RDT and AMD QoS for an emulated x86 processor: the registers.
  */
 #include "qemu/osdep.h"
-#include "qemu/thread.h"
+#include "qemu/lockable.h"
 #include "cpu.h"
 #include "target/i386/tcg/sysemu/rdt.h"
 #include "target/i386/tcg/sysemu/rdt_model.h"
