@@ -1,0 +1,86 @@
+"""The emulator does what the kernel does: programs of random operations, the same on both, come to the same.
+
+Each operation's result, last_cmd_status after it, and what it changed in the whole tree are compared. With other seeds
+than the one that is always run, the environment's DIFFERENTIAL_SEEDS has them (as ``4 5 6``); DIFFERENTIAL_STEPS is how
+many operations each program has.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contract.mounting import EmulatedMounting
+from tests.kernel.differential.comparison import Step, first_difference, read_transcript
+from tests.kernel.lab.guest import CHECKOUT, Guest
+from tests.kernel.lab.hardware import Hardware, hardware
+from tests.kernel.twins import FEW_IDS, KERNELS, twin
+
+_ALL = tuple(KERNELS)
+_FROM_6_7 = ("debian-13", "debian-sid")
+
+_CASES: tuple[tuple[Hardware, tuple[str, ...]], ...] = (
+    (hardware("intel"), _ALL),
+    (hardware("amd"), _ALL),
+    (hardware("amd-abmc"), ("debian-sid",)),
+    (hardware("intel-cdp"), ("debian-12", "debian-sid")),
+    (hardware("mbps"), ("debian-12", "debian-sid")),
+    (hardware("monitor-only"), ("debian-12", "debian-sid")),
+    (hardware("sparse"), _FROM_6_7),
+    (hardware("l2"), ("debian-13",)),
+    (replace(hardware("none"), name="mba-only", mba=True, mount_options=""), ("debian-13",)),
+    (FEW_IDS, ("debian-12", "debian-sid")),
+    (replace(FEW_IDS, name="few-ids-debug", mount_options="debug"), ("debian-13",)),
+    (replace(FEW_IDS, name="few-ids-cdp", mount_options="cdp,cdpl2"), ("debian-13",)),
+)
+PAIRS = [(distribution, each) for each, distributions in _CASES for distribution in distributions]
+
+_TIMEOUT_S = 600
+
+
+@pytest.mark.parametrize(
+    ("distribution", "machine"), PAIRS, ids=[f"{distribution}-{each.name}" for distribution, each in PAIRS]
+)
+def test_the_same_operations_come_to_the_same(distribution: str, machine: Hardware) -> None:
+    programs = [os.environ.get("DIFFERENTIAL_STEPS", "100"), *os.environ.get("DIFFERENTIAL_SEEDS", "1").split()]
+    with ThreadPoolExecutor(1) as aside:
+        emulated = aside.submit(_on_emulator, distribution, machine, programs)
+        real = _on_kernel(distribution, machine, programs)
+        difference = first_difference(emulated.result(), real)
+    if difference:
+        pytest.fail(f"{machine.name}, kernel of {distribution}:\n{difference}", pytrace=False)
+
+
+def _on_kernel(distribution: str, machine: Hardware, programs: list[str]) -> list[Step]:
+    command = " ".join(
+        ("cd /mnt/project && PYTHONDONTWRITEBYTECODE=1", *_transcript("python3", "/sys/fs/resctrl", programs))
+    )
+    finished = Guest(distribution, machine).run(command, timeout_s=_TIMEOUT_S)
+    assert finished.status == 0, finished.stderr
+    return read_transcript(finished.stdout)
+
+
+def _on_emulator(distribution: str, machine: Hardware, programs: list[str]) -> list[Step]:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "resctrl"
+        place.mkdir()
+        mounting = EmulatedMounting(place, twin(machine), KERNELS[distribution])
+        try:
+            mounting.mount(mounting.options)
+            return read_transcript(_printed(_transcript(sys.executable, str(place), programs)))
+        finally:
+            mounting.end()
+
+
+def _transcript(python: str, mount: str, programs: list[str]) -> tuple[str, ...]:
+    return (python, "-m", "tests.kernel.differential.transcript", mount, *programs)
+
+
+def _printed(command: tuple[str, ...]) -> str:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
