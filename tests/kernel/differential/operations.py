@@ -68,7 +68,8 @@ class Program:
             (8, self._remove),
             (5, self._rename),
             (18, self._write_schemata),
-            (9, self._write_mode),
+            (7, self._write_mode),
+            (4, self._set_apart),
             (20, self._write_tasks),
             (12, self._write_cpus),
             (5, self._write_setting),
@@ -137,6 +138,18 @@ class Program:
 
     def _write_mode(self) -> Iterator[Operation]:
         yield self._write(self._in_group("mode"), texts.mode(self._chance))
+
+    def _set_apart(self) -> Iterator[Operation]:
+        """A group that shares no way with the root group, and so can be exclusive unless others are in its way."""
+        group = self._pick(self._controls)
+        for place, masks in (("", (0xF, 0x7)), (group, (0xF0, 0x30, 0x50))):
+            lines = [
+                f"{resource.name}:{';'.join(f'{domain}={self._pick(masks):x}' for domain in resource.domains)}\n"
+                for resource in self._facts.resources
+                if resource.ways
+            ]
+            yield self._write(f"{place}/schemata".lstrip("/"), "".join(lines))
+        yield self._write(f"{group}/mode".lstrip("/"), "exclusive\n")
 
     def _write_tasks(self) -> Iterator[Operation]:
         text = texts.tasks(self._chance, self._roles)
