@@ -166,11 +166,10 @@ class Daemon:
             self._write_state()
 
     async def _reload(self) -> None:
-        if self._keeper.node is None:
-            return  # there is nothing to put it in force on; reopening reads it
         self._notifier.reloading()
         try:
-            await self._keeper.reload()
+            if self._keeper.node is not None:  # else there is nothing to put it in force on; reopening reads it
+                await self._keeper.reload()
         except NOT_NOW as error:
             self._say_if_exhausted(error)
             self._keeper.groups_changed()  # a group may have been removed and made again
