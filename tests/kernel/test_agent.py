@@ -18,6 +18,7 @@ INSIDE = "tests/kernel/inside"
 PARTS = {
     "services": ("test_services.py", "test_cgroups.py", "test_fork_races.py"),
     "containers": ("test_containers.py", "test_drift.py", "test_release.py"),
+    "machine": ("test_hotplug.py", "test_remount.py", "test_workload_groups.py"),
     "starts": ("test_starts.py",),
 }
 """What runs in one guest: there the programs are compiled once."""

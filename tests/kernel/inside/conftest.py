@@ -12,9 +12,13 @@ from tests.kernel.inside.programs import compiled
 
 @pytest.fixture(scope="module")
 def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestAgent]:
-    """Unless the module has OPTIONS it acts on events alone: nothing that a test sees was put right by an audit."""
-    options = getattr(request.module, "OPTIONS", NO_AUDIT)
-    with guest_agent(tmp_path_factory.mktemp("agent"), request.module.POLICY, *options) as running:
+    """Unless the module has OPTIONS it acts on events alone: nothing that a test sees was put right by an audit.
+
+    ERRORS are patterns of those that the module's tests bring about.
+    """
+    module = request.module
+    options, errors = getattr(module, "OPTIONS", NO_AUDIT), getattr(module, "ERRORS", frozenset())
+    with guest_agent(tmp_path_factory.mktemp("agent"), module.POLICY, *options, errors=errors) as running:
         yield running
 
 

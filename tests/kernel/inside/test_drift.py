@@ -21,6 +21,9 @@ rules:
 
 OPTIONS = ("--audit-interval", "1")
 
+ERRORS = frozenset({'*"batch": * failed: No such *'})
+"""It may be that a group is used just when somebody has removed it."""
+
 THREADS, CHILDREN = 3, 2
 ALL_THREADS = THREADS * (1 + CHILDREN)
 CGROUP = "/system.slice/crunching.service"
