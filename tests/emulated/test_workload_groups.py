@@ -53,8 +53,23 @@ def agent(tmp_path: Path, resctrl: Path, tree: Tree) -> Iterator[Agent]:
         yield running
 
 
-def members(agent: Agent, group: str) -> set[int]:
-    return agent.tasks(group)
+Start = Callable[[], Agent]
+
+
+@pytest.fixture
+def one_time(tmp_path: Path, resctrl: Path, tree: Tree) -> Iterator[Start]:
+    """Starts an agent whose end is the test's business; one that a failed test leaves is killed."""
+    started: list[Agent] = []
+
+    def start_one() -> Agent:
+        agent = start_agent(tmp_path, resctrl, policy(tree), "--cgroup", str(V2_MOUNT))
+        started.append(agent)
+        agent.wait_for("started")
+        return agent
+
+    yield start_one
+    for agent in started:
+        agent.kill()
 
 
 def groups(agent: Agent, control: str = "batch") -> set[str]:
@@ -141,9 +156,8 @@ def test_500_threads_that_fork_change_class_together_and_none_is_left_behind(
         assert agent.tasks("latency") == set()
 
 
-def test_a_killed_agent_finds_its_groups_again(tmp_path: Path, resctrl: Path, tree: Tree) -> None:
-    agent = start_agent(tmp_path, resctrl, policy(tree), "--cgroup", str(V2_MOUNT))
-    agent.wait_for("started")
+def test_a_killed_agent_finds_its_groups_again(tmp_path: Path, resctrl: Path, tree: Tree, one_time: Start) -> None:
+    agent = one_time()
     start(tree, "web")
     start(tree, "jobs/one")
     until(lambda: groups(agent) == {"web", "one"}, "both are measured")
@@ -204,9 +218,8 @@ def test_without_rmids_a_workload_is_placed_all_the_same(agent: Agent, tree: Tre
     assert len(agent.log(said)) == 1
 
 
-def test_plan_and_apply_know_of_them_and_release_gives_them_back(tmp_path: Path, resctrl: Path, tree: Tree) -> None:
-    agent = start_agent(tmp_path, resctrl, policy(tree), "--cgroup", str(V2_MOUNT))
-    agent.wait_for("started")
+def test_plan_and_apply_know_of_them_and_release_gives_them_back(resctrl: Path, tree: Tree, one_time: Start) -> None:
+    agent = one_time()
     start(tree, "web")
     until(lambda: all_in(agent, tree, "web", "batch/mon_groups/web"), "all threads are measured")
     agent.stop()
