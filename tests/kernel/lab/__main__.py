@@ -23,7 +23,7 @@ FAILED = 125
 INTERRUPTED = 130
 """Exit statuses for what is not the command's own, as timeout(1) and the shell have them."""
 
-FIRST_COMMAND = "uname -r; cat /sys/fs/resctrl/schemata"
+FIRST_COMMAND = "uname -r && cat /sys/fs/resctrl/schemata"
 
 SHELL = "export TERM={term}; stty rows {rows} columns {columns}; exec bash -il"
 SHELL_TIMEOUT_S = 86400.0
@@ -82,7 +82,9 @@ def _build(arguments: argparse.Namespace) -> int:
             Guest(each.name).prepare()
     for each in chosen:
         print(f"\n{each.name}:", flush=True)
-        Guest(each.name).stream(FIRST_COMMAND, _to_stdout, _to_stderr)
+        status = Guest(each.name).stream(FIRST_COMMAND, _to_stdout, _to_stderr).status
+        if status:
+            raise LabError(f"the first command in {each.name} ended with status {status}: {FIRST_COMMAND}")
     return 0
 
 
