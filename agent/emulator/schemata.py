@@ -10,8 +10,8 @@ from agent.emulator.groups import Group, Mode
 from agent.emulator.mounted import Mount
 from agent.emulator.overlap import Part, lowest_run
 
-WHITESPACE = " \t\n\v\f\r"
-"""What the kernel strips from a token."""
+WHITESPACE = " \t\n\v\f\r\xa0"
+"""What the kernel strips from a token: blanks, as Latin 1 has them."""
 
 
 def schemata_text(controls: Controls, closid: int, *, padded: bool) -> str:

@@ -67,6 +67,7 @@ def _on_kernel(distribution: str, machine: Hardware, programs: list[str]) -> lis
 
 def _on_emulator(distribution: str, machine: Hardware, programs: list[str]) -> list[Step]:
     with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)  # other users are in the programs
         place = Path(directory) / "resctrl"
         place.mkdir()
         mounting = EmulatedMounting(place, twin(machine), KERNELS[distribution])

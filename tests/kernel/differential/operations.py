@@ -80,7 +80,7 @@ class Program:
             (7, self._change_processes),
             (4, self._refused),
             (1, self._lock),
-            (1, self._attributes),
+            (2, self._attributes),
         )
         self._weights = [weight for weight, _ in kinds]
         self._kinds = [kind for _, kind in kinds]
@@ -98,6 +98,9 @@ class Program:
             yield Operation("settle", ())
         if self._likely(0.15):
             yield self._operation("mkdir", self._anywhere(), self._pick((0o777, 0o700, 0o1777)))
+            return
+        if self._likely(0.1):
+            yield self._operation("mkdir_as", self._pick(USERS), self._anywhere())
             return
         if self._likely(0.5) or not self._facts.closids:
             group = f"{self._control()}/mon_groups/{self._pick(_MONITORS)}".lstrip("/")
@@ -246,9 +249,10 @@ class Program:
         yield self._operation("lock", self._pick(_SLOTS), self._pick(("shared", "exclusive", "release")))
 
     def _attributes(self) -> Iterator[Operation]:
-        place = self._pick((self._group() or "g0", self._in_group(self._pick(self._facts.group_files))))
-        kind = self._pick(("chmod", "chown", "truncate"))
-        number = {"chmod": (0o600, 0o640, 0o444, 0o755), "chown": USERS, "truncate": (0, 1, 100)}[kind]
+        group = self._group()
+        place = self._pick((group, f"{group}/mon_groups", self._in_group(self._pick(self._facts.group_files))))
+        kind = self._pick(("chmod", "chmod", "chown", "truncate"))
+        number = {"chmod": (0o600, 0o640, 0o444, 0o755, 0o777, 0o1777), "chown": USERS, "truncate": (0, 1, 100)}[kind]
         yield self._operation(kind, place, self._pick(number))
 
     # Places

@@ -69,6 +69,9 @@ class Performer:
                     raise
             time.sleep(0.1)
 
+    def _mkdir_as(self, user: int, path: str) -> str | None:
+        return _as_user(user, lambda: self._mkdir(path, 0o777))
+
     def _rmdir(self, path: str) -> None:
         os.rmdir(self._mount / path)
 
@@ -112,21 +115,7 @@ class Performer:
 
     def _written_as(self, user: int, descriptor: int, content: bytes) -> str | None:
         """By another user, who has been given the open file."""
-        child = os.fork()
-        if child == 0:
-            code = 255
-            try:
-                os.setgroups([])
-                os.setresgid(user, user, user)
-                os.setresuid(user, user, user)
-                self._written(descriptor, content)
-                code = 0
-            except OSError as failed:
-                code = failed.errno or 255
-            finally:
-                os._exit(code)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        return errno.errorcode[code] if code else None
+        return _as_user(user, lambda: self._written(descriptor, content))
 
     def content(self, path: str) -> str:
         """A whole file; threads by their roles, numbers of counters left out."""
@@ -232,12 +221,11 @@ class Performer:
 
     def status(self) -> str:
         """``last_cmd_status``, with roles for the threads that it names."""
+        text = self.content("info/last_cmd_status")
+        if not re.search(r"\b(task|pid)\b", text):
+            return text
         known = self._processes.known()
-
-        def with_roles(line: re.Match[str]) -> str:
-            return re.sub(r"\d+", lambda tid: known.get(int(tid[0]), tid[0]), line[0])
-
-        return re.sub(r"(?m)^.*\b(?:task|pid)\b.*$", with_roles, self.content("info/last_cmd_status"))
+        return re.sub(r"0x[0-9a-f]+|\d+", lambda tid: known.get(_number(tid[0]), tid[0]), text)
 
     def tree(self) -> dict[str, str]:
         """Every file and directory: what stat says that doesn't change by itself, and the content."""
@@ -252,8 +240,33 @@ class Performer:
 
     def _described(self, path: str, file: str) -> str:
         attributes = _attributes(os.lstat(self._mount / path))
-        return f"{attributes} {self.content(path)!r}" if file else attributes
+        return f"{attributes} {self.perform('read', (path,))}" if file else attributes
+
+
+def _number(text: str) -> int:
+    """As written for tasks: in hex, in octal, or decimal."""
+    base = 16 if text.startswith("0x") else 8 if re.fullmatch("0[0-7]+", text) else 10
+    return int(text, base)
 
 
 def _attributes(found: os.stat_result) -> str:
     return f"{found.st_mode:o} links={found.st_nlink} uid={found.st_uid} gid={found.st_gid} size={found.st_size}"
+
+
+def _as_user(user: int, call: Callable[[], object]) -> str | None:
+    """The name of the errno that a call of another user's fails with."""
+    child = os.fork()
+    if child == 0:
+        code = 255
+        try:
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            call()
+            code = 0
+        except OSError as failed:
+            code = failed.errno or 255
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return errno.errorcode[code] if code else None

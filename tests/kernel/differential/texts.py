@@ -10,7 +10,7 @@ ODD_NUMBERS = (
     "nan",
 )  # fmt: skip
 
-_SEPARATORS = (";", "=", ":", ",", "\n", " ", "\t", "\0", "\r", "\xe9", "#", ";;", "==", "+", "-", "0x")
+_SEPARATORS = (";", "=", ":", ",", "\n", " ", "\t", "\0", "\r", "\xe9", "\xa0", "#", ";;", "==", "+", "-", "0x")
 
 
 def schemata(chance: random.Random, facts: Facts) -> str:

@@ -95,6 +95,12 @@ def test_each_level_is_split_by_its_own_option() -> None:
     assert kernel.read("info/L2CODE/num_closids") == "8\n"
 
 
+def test_blanks_are_those_of_latin_1() -> None:
+    kernel = Operated(INTEL_12WAY)
+    kernel.kernel.write(kernel.file("schemata"), Caller(0, 0, 1), b"\xa0L3:0=\xa0f\xa0\n")
+    assert kernel.read("schemata").splitlines()[1] == "    L3:0=00f;1=fff"
+
+
 def test_values_are_padded_to_the_widest_of_all_resources() -> None:
     wide = Machine("wide", cpus=4, l3=HASWELL.l3, mb=INTEL_12WAY.mb)
     kernel = Operated(wide)
