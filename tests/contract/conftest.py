@@ -1,12 +1,18 @@
 import os
 import re
+import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.contract.mounting import EmulatedMounting, KernelMounting, Mounting, mounted_as_found
 from tests.contract.resctrl_mount import Processes, Resctrl
+
+if TYPE_CHECKING:
+    from agent.emulator.machines import Machine
 
 EMULATED = (
     ("xeon-2s", "6.1"),
@@ -14,6 +20,7 @@ EMULATED = (
     ("xeon-2s", "7.2"),
     ("epyc-2s", "6.12"),
     ("epyc-2s", "7.2"),
+    ("epyc-abmc", "7.2"),
     ("cdp", "6.1"),
     ("mba-mbps", "6.12"),
     ("mba-mbps", "7.2"),
@@ -23,9 +30,17 @@ EMULATED = (
 )
 """Machines and kernels that stand for all: each format, each rule and each kind of hardware is among them."""
 
+REMOUNTED = (("xeon-2s", "6.1"), ("epyc-2s", "7.2"))
+"""Those of them that are mounted in other ways too, which takes a while."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--resctrl", type=Path, help="test this mount, and no emulator")
+    parser.addoption(
+        "--remount", action="store_true", help="with --resctrl: it may be unmounted, and CPUs may be taken offline"
+    )
+    parser.addoption("--twin", help="emulate this hardware of tests/kernel/flavours.py, and no other")
+    parser.addoption("--rules", default="6.12", help="with --twin: the kernel whose rules it follows")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,21 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "mounted" in metafunc.fixturenames:
-        given = metafunc.config.getoption("--resctrl")
-        mounts = [(str(given), _rules_of(os.uname().release))] if given else EMULATED
+        mounts = _one_mount(metafunc.config) or (REMOUNTED if "remounting" in metafunc.fixturenames else EMULATED)
         metafunc.parametrize("mounted", mounts, ids="-".join, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
 def mounted(request: pytest.FixtureRequest) -> Iterator[Resctrl]:
     machine, kernel = request.param
-    with ExitStack() as mounts:
-        place = request.config.getoption("--resctrl")
-        if place is None:
-            from tests.emulated.emulated_resctrl import emulated_resctrl  # noqa: PLC0415 - only where there is an emulator
-
-            place = mounts.enter_context(emulated_resctrl(machine, kernel))
-        resctrl = Resctrl(place, kernel)
+    place = request.config.getoption("--resctrl")
+    with _found(place) if place else _emulated(_machine(machine, request.config), kernel) as mounting:
+        resctrl = Resctrl(mounting, kernel)
         resctrl.remove_groups()
         resctrl.remember()
         yield resctrl
@@ -67,10 +77,60 @@ def resctrl(mounted: Resctrl) -> Iterator[Resctrl]:
 
 
 @pytest.fixture
+def remounting(resctrl: Resctrl, request: pytest.FixtureRequest) -> Iterator[Mounting]:
+    """It is not mounted now, and may be in any way."""
+    if resctrl.real and not request.config.getoption("--remount"):
+        pytest.skip("it may not be unmounted (--remount)")
+    with mounted_as_found(resctrl.mounting) as mounting:
+        yield mounting
+
+
+@pytest.fixture
 def processes() -> Iterator[Processes]:
     """Real processes to move about, which end with the test."""
     with Processes() as started:
         yield started
+
+
+def _one_mount(config: pytest.Config) -> tuple[tuple[str, str], ...]:
+    """A name is the same for a mount and for what is its twin, so that their tests can be told to be the same."""
+    if config.getoption("--resctrl"):
+        return (("mounted", _rules_of(os.uname().release)),)
+    if config.getoption("--twin"):
+        return (("mounted", config.getoption("--rules")),)
+    return ()
+
+
+def _machine(name: str, config: pytest.Config) -> "Machine":
+    from agent.emulator.machines import MACHINES  # noqa: PLC0415 - only where there is an emulator
+    from tests.kernel.flavours import FLAVOURS  # noqa: PLC0415
+    from tests.kernel.twins import twin  # noqa: PLC0415
+
+    flavour = config.getoption("--twin")
+    return twin(FLAVOURS[flavour].hardware) if flavour else MACHINES[name]
+
+
+@contextmanager
+def _found(place: Path) -> Iterator[Mounting]:
+    yield KernelMounting(place)
+
+
+@contextmanager
+def _emulated(machine: "Machine", kernel: str) -> Iterator[Mounting]:
+    """Where any user can reach it; unmounted at the end, whatever was done to it."""
+    directory = Path(tempfile.mkdtemp(prefix="resctrl-agent-test-"))
+    directory.chmod(0o755)
+    place = directory / "resctrl"
+    place.mkdir()
+    mounting = EmulatedMounting(place, machine, kernel)
+    try:
+        mounting.mount(mounting.options)
+        yield mounting
+    finally:
+        mounting.end()
+    # Not with all that is in it: should it still be mounted, that would be the emulated files.
+    place.rmdir()
+    directory.rmdir()
 
 
 def _rules_of(release: str) -> str:

@@ -11,19 +11,36 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pytest
+
+from tests.contract.mounting import KernelMounting, Mounting
+
 PATIENCE_S = 20
+NOT_EMULATED = "not emulated: "
+"""How the reason begins for which a test is left out on an emulator alone."""
 NOT_GROUPS = {"info", "mon_data", "mon_groups"}
 
 
 class Resctrl:
-    """A mount at ``path`` whose kernel follows the rules of ``kernel``: 6.1, 6.12 or 7.2."""
+    """A mount whose kernel follows the rules of ``kernel``: 6.1, 6.12 or 7.2."""
 
-    def __init__(self, path: Path, kernel: str) -> None:
-        self.path = path
+    def __init__(self, mounting: Mounting, kernel: str) -> None:
+        self.mounting = mounting
+        self.path = mounting.path
         self.kernel = kernel
         self.untouched: dict[str, str] = {}
 
     # What the kernel and the machine are
+
+    @property
+    def real(self) -> bool:
+        """Whether this is a kernel's, not an emulator's."""
+        return isinstance(self.mounting, KernelMounting)
+
+    def need_real(self, what: str) -> None:
+        """Leave the test out on an emulator, which does not have ``what``."""
+        if not self.real:
+            pytest.skip(f"{NOT_EMULATED}{what}")
 
     @property
     def takes_lists(self) -> bool:
@@ -54,6 +71,12 @@ class Resctrl:
     def cache(self) -> str | None:
         """One of them; the same for each call."""
         return self.caches[-1] if self.caches else None
+
+    def sparse(self, cache: str) -> bool:
+        """Whether masks may have holes; kernels that do not say so tell by asking for no least number of ways."""
+        if (self.path / "info" / cache / "sparse_masks").exists():
+            return self.number(cache, "sparse_masks") == 1
+        return self.number(cache, "min_cbm_bits") == 0
 
     @property
     def in_mbps(self) -> bool:

@@ -1,8 +1,11 @@
 """Rules of every file (§ 1) and what a filesystem without files of one's own refuses."""
 
+import errno
 import fcntl
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +46,10 @@ def test_vectors_make_one_command(resctrl: Resctrl) -> None:
 
 @pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR])
 def test_a_file_of_0444_cannot_be_opened_for_writing_even_by_root(resctrl: Resctrl, flags: int) -> None:
-    assert errno_of(lambda: opened(resctrl, "size", flags)) == "EACCES"
+    files = [Path(directory) / name for directory, _, names in os.walk(resctrl.path) for name in names]
+    unwritable = [file for file in files if file.stat().st_mode & 0o222 == 0]
+    assert len(unwritable) > 1
+    assert {errno_of(lambda file=file: os.open(file, flags)) for file in unwritable} == {"EACCES"}
 
 
 def test_permissions_can_be_changed_and_count(resctrl: Resctrl) -> None:
@@ -126,6 +132,24 @@ def test_what_was_open_below_a_removed_control_group_is_gone_too(resctrl: Resctr
     assert errno_of(lambda: os.open("tasks", os.O_RDONLY, dir_fd=directory)) == "ENOENT"
     os.close(descriptor)
     os.close(directory)
+
+
+def test_who_writes_while_the_group_is_removed_fails_in_one_of_two_ways(resctrl: Resctrl) -> None:
+    """Whether it was waiting already when the group went, or came after."""
+    for _ in range(10):
+        descriptor = opened(resctrl, f"{a_group(resctrl)}/tasks")
+        reader = ThreadPoolExecutor(1).submit(read_until_it_fails, descriptor)
+        resctrl.rmdir("g" if resctrl.allocates else "mon_groups/g")
+        assert reader.result() in ("ENODEV", "ENOENT")
+        os.close(descriptor)
+
+
+def read_until_it_fails(descriptor: int) -> str:
+    while True:
+        try:
+            os.pread(descriptor, 1, 0)
+        except OSError as error:
+            return errno.errorcode[error.errno or 0]
 
 
 def test_nothing_but_groups_can_be_made(resctrl: Resctrl) -> None:

@@ -44,8 +44,26 @@ def test_sub_numa_clusters_have_their_own_below_their_caches(resctrl: Resctrl) -
 
 
 def test_counters_cannot_be_written(resctrl: Resctrl) -> None:
-    file = next(resctrl.path.glob("mon_data/mon_L3_*/llc_occupancy"))
+    file = next(resctrl.path.glob(f"mon_data/mon_L3_*/{events(resctrl)[0]}"))
     assert errno_of(lambda: file.write_text("0")) == "EACCES"
+
+
+def test_events_are_told_in_the_kernels_order_each_before_its_configuration(resctrl: Resctrl) -> None:
+    order = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"]
+    every = [name for event in order for name in (event, f"{event}_config")]
+    features = resctrl.read(f"{INFO}/mon_features").splitlines()
+    assert features == sorted(features, key=every.index)
+
+
+def test_what_configures_an_event_comes_with_both_or_none(resctrl: Resctrl) -> None:
+    configured = {feature for feature in resctrl.read(f"{INFO}/mon_features").split() if feature.endswith("_config")}
+    assert configured in (set(), {"mbm_total_bytes_config", "mbm_local_bytes_config"})
+
+
+def test_a_new_threshold_leaves_the_status_alone(resctrl: Resctrl) -> None:
+    stale = resctrl.make_stale()
+    resctrl.write(f"{INFO}/max_threshold_occupancy", "0\n")
+    assert resctrl.status == stale
 
 
 @pytest.mark.parametrize("form", ["{}", "{}\n", "+{}", "0x{:x}\n", "0{:o}"])
@@ -94,8 +112,15 @@ def test_each_domain_is_configured_by_itself(resctrl: Resctrl, configuration: st
     first, *others = configured(resctrl, configuration)
     resctrl.write(configuration, f"{first}=0x33\n")
     assert configured(resctrl, configuration) == {first: 0x33, **dict.fromkeys(others, 0x7F)}
+    resctrl.make_stale()
     resctrl.write(configuration, f" {first}=3 ;{others[0]}=0x44;\n")
+    assert resctrl.status == "ok\n"
     assert re.match(rf"{first}=0x03;", resctrl.read(configuration))
+
+
+def test_at_first_everything_is_counted_and_what_is_local(resctrl: Resctrl, configuration: str) -> None:
+    assert set(configured(resctrl, configuration).values()) == {0x7F}
+    assert set(configured(resctrl, configuration.replace("total", "local")).values()) == {0x15}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +168,9 @@ def test_under_mba_mbps_each_control_group_chooses_its_event_from_6_14_on(resctr
     if not (resctrl.in_mbps and resctrl.kernel == "7.2"):
         pytest.skip("no choice")
     resctrl.mkdir("g")
+    resctrl.make_stale()
     resctrl.write("g/mba_MBps_event", "mbm_total_bytes\n")
+    assert resctrl.status == "ok\n"
     assert (resctrl.read("g/mba_MBps_event"), resctrl.read("mba_MBps_event")) == (
         "mbm_total_bytes\n",
         "mbm_local_bytes\n",

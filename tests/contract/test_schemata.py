@@ -137,10 +137,33 @@ def test_an_empty_mask_is_out_of_range_where_a_least_number_of_bits_is_asked_for
 def test_a_mask_with_holes_is_taken_where_the_machine_can(resctrl: Resctrl, cache: str) -> None:
     """Field report 4: intel-cmt-cat#302, the ability guessed from the CPU's family."""
     line = f"{cache}:{domain(resctrl, cache)}=5\n"
-    if resctrl.number(cache, "min_cbm_bits") == 0:
+    if resctrl.sparse(cache):
         resctrl.write("g/schemata", line)
+        assert resctrl.masks("g", cache)[domain(resctrl, cache)] == 5
     else:
         assert resctrl.refusal("g/schemata", line) == ("EINVAL", "The mask 5 has non-consecutive 1-bits\n")
+
+
+def test_a_way_that_there_is_not_is_out_of_range(resctrl: Resctrl, cache: str) -> None:
+    first, full = domain(resctrl, cache), resctrl.full(cache)
+    resctrl.write("g/schemata", f"{cache}:{first}={full:x}\n")
+    for beyond in (full + 1, full << 1):
+        assert resctrl.refusal("g/schemata", f"{cache}:{first}={beyond:x}\n") == ("EINVAL", "Mask out of range\n")
+
+
+def test_a_domain_may_be_named_once_in_all_lines_of_a_cache(resctrl: Resctrl, cache: str) -> None:
+    first = domain(resctrl, cache)
+    text = f"{cache}:{first}=3\n{cache}:{first}=7\n"
+    before = resctrl.read("g/schemata")
+    assert resctrl.refusal("g/schemata", text) == ("EINVAL", f"Duplicate domain {first}\n")
+    assert resctrl.read("g/schemata") == before
+
+
+def test_domains_may_be_in_several_lines(resctrl: Resctrl, cache: str) -> None:
+    first, last = domain(resctrl, cache), domain(resctrl, cache, -1)
+    resctrl.write("g/schemata", f"{cache}:{last}=7\n{cache}:{first}=3\n")
+    masks = resctrl.masks("g", cache)
+    assert (masks[first], masks[last]) == (3, 7)
 
 
 def test_code_and_data_are_apart_under_cdp(resctrl: Resctrl, cache: str) -> None:
@@ -266,6 +289,15 @@ def test_under_cdp_not_of_its_other_part_either(resctrl: Resctrl, exclusive: str
 
 def test_an_exclusive_group_takes_nobodys_ways(resctrl: Resctrl, exclusive: str) -> None:
     line = f"{exclusive}:{domain(resctrl, exclusive)}=1f\n"
+    assert resctrl.refusal("e/schemata", line) == ("EINVAL", "Overlaps with other group\n")
+
+
+def test_nor_those_that_hardware_uses(resctrl: Resctrl, exclusive: str) -> None:
+    shared = resctrl.number(exclusive, "shareable_bits", 16)
+    if not shared:
+        pytest.skip("no such ways")
+    resctrl.set_all_masks("", lowest_ways(1) << 4)
+    line = f"{exclusive}:{domain(resctrl, exclusive)}={shared:x}\n"
     assert resctrl.refusal("e/schemata", line) == ("EINVAL", "Overlaps with other group\n")
 
 

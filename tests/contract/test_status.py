@@ -13,6 +13,21 @@ def test_a_command_that_succeeds_leaves_ok(resctrl: Resctrl) -> None:
     assert resctrl.status == "ok\n"
 
 
+def test_so_does_a_schemata_that_is_written(resctrl: Resctrl) -> None:
+    if not resctrl.allocates:
+        pytest.skip("nothing to divide")
+    resctrl.make_stale()
+    resctrl.write("schemata", resctrl.read("schemata"))
+    assert resctrl.status == "ok\n"
+
+
+def test_reading_leaves_it_alone(resctrl: Resctrl) -> None:
+    stale = resctrl.make_stale()
+    for file in ("tasks", "cpus", "cpus_list", "schemata", "size", "mode"):
+        resctrl.read(file)
+    assert resctrl.status == stale
+
+
 @pytest.mark.parametrize("file", ["schemata", "mode"])
 def test_without_its_newline_a_line_fails_before_the_status_is_touched(resctrl: Resctrl, file: str) -> None:
     stale = resctrl.make_stale()

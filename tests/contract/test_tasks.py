@@ -194,6 +194,16 @@ def test_an_id_that_nobody_has_is_no_task(resctrl: Resctrl) -> None:
     refused(resctrl, str(pid), "ESRCH", status + f"Error while processing task {pid}\n", old_status=status)
 
 
+def test_writing_nothing_at_all_is_a_command_too(resctrl: Resctrl) -> None:
+    resctrl.need_real("FUSE does not pass on a write of nothing")
+    stale = resctrl.make_stale()
+    if resctrl.takes_lists:
+        resctrl.write("tasks", "")
+        assert resctrl.status == "ok\n"
+    else:
+        assert resctrl.refusal("tasks", "") == ("EINVAL", stale)
+
+
 def test_a_line_without_anything_moves_nothing(resctrl: Resctrl) -> None:
     if resctrl.takes_lists:
         resctrl.write("tasks", "\n")
@@ -414,7 +424,6 @@ import ctypes, os, sys
 ctypes.CDLL(None).unshare(0x20000000)
 child = os.fork()
 if child:
-    print(child, flush=True)
     os.waitpid(child, 0)
     sys.exit()
 assert os.getpid() == 1
@@ -428,7 +437,6 @@ print(sleeper, open(tasks).read().split(), flush=True)
 sys.stdin.read()
 """
     )
-    processes.line(inner)
     assert processes.line(inner) == "2 ['2']\n"
     (global_id,) = resctrl.tasks("g")
     assert f"NSpid:\t{global_id}\t2\n" in Path(f"/proc/{global_id}/status").read_text()

@@ -9,7 +9,19 @@ from tests.contract.resctrl_mount import Resctrl, lowest_ways, run_as
 
 GROUP_FILES = {"cpus", "cpus_list", "tasks"}
 CONTROL_FILES = {"schemata", "mode", "size"}
-READ_ONLY = {"size", "last_cmd_status", "cbm_mask", "num_closids", "num_rmids", "mon_features", "bit_usage"}
+WRITABLE = {
+    "schemata",
+    "mode",
+    "mba_MBps_event",
+    "max_threshold_occupancy",
+    "mbm_total_bytes_config",
+    "mbm_local_bytes_config",
+    "mbm_assign_mode",
+    "mbm_assign_on_mkdir",
+    "mbm_L3_assignments",
+    "event_filter",
+}
+"""Besides those of each group."""
 
 
 def entries(resctrl: Resctrl, directory: str) -> set[str]:
@@ -26,7 +38,12 @@ def expected_control_entries(resctrl: Resctrl) -> set[str]:
         expected |= {"mon_data", "mon_groups"}
     if resctrl.in_mbps and resctrl.kernel == "7.2":
         expected |= {"mba_MBps_event"}
-    return expected
+    return expected | assignments(resctrl)
+
+
+def assignments(resctrl: Resctrl) -> set[str]:
+    """What each group has besides where counters are assigned."""
+    return {"mbm_L3_assignments"} if (resctrl.path / "info/L3_MON/num_mbm_cntrs").exists() else set()
 
 
 def test_the_root_group_has_the_files_of_a_control_group_and_info(resctrl: Resctrl) -> None:
@@ -42,7 +59,7 @@ def test_a_control_group_has_them_too(resctrl: Resctrl) -> None:
 def test_a_monitoring_group_has_neither_controls_nor_groups(resctrl: Resctrl) -> None:
     if not resctrl.monitors:
         pytest.skip("no monitoring")
-    assert entries(resctrl, resctrl.mkdir("mon_groups/m")) == GROUP_FILES | {"mon_data"}
+    assert entries(resctrl, resctrl.mkdir("mon_groups/m")) == GROUP_FILES | {"mon_data"} | assignments(resctrl)
 
 
 def test_every_file_is_0644_or_0444_and_empty_to_stat(resctrl: Resctrl) -> None:
@@ -54,12 +71,7 @@ def test_every_file_is_0644_or_0444_and_empty_to_stat(resctrl: Resctrl) -> None:
 
 
 def _read_only(file: str) -> bool:
-    return file in READ_ONLY or file not in (
-        GROUP_FILES | {"schemata", "mode", "mba_MBps_event", "max_threshold_occupancy", "mbm_assign_mode"}
-    ) | {"mbm_total_bytes_config", "mbm_local_bytes_config", "mbm_assign_on_mkdir", "event_filter", "io_alloc"} | {
-        "io_alloc_cbm",
-        "mbm_L3_assignments",
-    }
+    return file not in GROUP_FILES | WRITABLE
 
 
 def test_the_root_and_what_is_the_roots_cannot_be_written_to(resctrl: Resctrl) -> None:
@@ -137,6 +149,28 @@ def test_numbers_in_info_are_hex_for_masks_and_decimal_else(resctrl: Resctrl) ->
     for cache in resctrl.caches:
         assert resctrl.read(f"info/{cache}/cbm_mask") == f"{resctrl.full(cache):x}\n"
         assert resctrl.read(f"info/{cache}/num_closids") == f"{resctrl.number(cache, 'num_closids')}\n"
+
+
+def test_a_cache_is_described(resctrl: Resctrl) -> None:
+    expected = {"num_closids", "cbm_mask", "min_cbm_bits", "shareable_bits", "bit_usage"}
+    expected |= {"sparse_masks"} if resctrl.kernel != "6.1" else set()
+    for cache in resctrl.caches:
+        assert entries(resctrl, f"info/{cache}") == expected
+
+
+def test_monitoring_is_described(resctrl: Resctrl) -> None:
+    if not resctrl.monitors:
+        pytest.skip("no monitoring")
+    features = resctrl.read("info/L3_MON/mon_features").split()
+    expected = {"num_rmids", "mon_features", "max_threshold_occupancy"}
+    expected |= {feature for feature in features if feature.endswith("_config")}
+    traffic = {"mbm_total_bytes", "mbm_local_bytes"} & set(features)
+    if resctrl.kernel == "7.2" and traffic:
+        expected |= {"mbm_assign_mode"}
+    if assignments(resctrl):
+        expected |= {"num_mbm_cntrs", "available_mbm_cntrs", "mbm_assign_on_mkdir", "event_configs"}
+        assert entries(resctrl, "info/L3_MON/event_configs") == traffic
+    assert entries(resctrl, "info/L3_MON") == expected
 
 
 def test_sparse_masks_is_told_from_6_7_on(resctrl: Resctrl) -> None:

@@ -1,0 +1,53 @@
+"""The hardware that contract tests run on, and where: the kernel's is the laboratory's, the emulator's its twin."""
+
+from dataclasses import dataclass, replace
+
+from tests.kernel.lab.guest import AS_DESCRIBED
+from tests.kernel.lab.hardware import Counters, Events, Hardware, hardware
+from tests.kernel.twins import KERNELS
+
+_ALL = tuple(KERNELS)
+_FROM_6_7 = ("debian-13", "debian-sid")
+_NEWEST = ("debian-sid",)
+
+_EVERYTHING = ("tests/contract",)
+_COUNTERS = ("tests/contract/test_counters.py", "tests/contract/test_monitoring.py", "tests/contract/test_tree.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """One kind of hardware, and the kernels that contract tests run on with it."""
+
+    hardware: Hardware
+    distributions: tuple[str, ...] = _ALL
+    tests: tuple[str, ...] = _EVERYTHING
+    """Where one thing alone is special, the tests that look at it."""
+    counters: Counters = AS_DESCRIBED
+
+    @property
+    def name(self) -> str:
+        return self.hardware.name
+
+
+_INTEL = hardware("intel")
+
+FLAVOURS = {
+    flavour.name: flavour
+    for flavour in (
+        Flavour(_INTEL),
+        Flavour(hardware("amd")),
+        Flavour(hardware("amd-abmc"), _NEWEST),
+        Flavour(hardware("intel-cdp")),
+        Flavour(hardware("l2")),
+        Flavour(hardware("mbps")),
+        Flavour(hardware("monitor-only")),
+        Flavour(hardware("shareable")),
+        Flavour(hardware("sparse"), _FROM_6_7),
+        Flavour(replace(_INTEL, name="few-rmids", rmids=8, events=Events.OCCUPANCY | Events.TOTAL)),
+        Flavour(replace(hardware("none"), name="mba-only", mba=True, mount_options="")),
+        Flavour(replace(_INTEL, name="no-occupancy", events=Events.TOTAL | Events.LOCAL), tests=_COUNTERS),
+        Flavour(replace(_INTEL, name="unavailable"), tests=_COUNTERS, counters=Counters(unavailable_rmid=0)),
+        Flavour(replace(_INTEL, name="error"), tests=_COUNTERS, counters=Counters(error_rmid=0)),
+    )
+}
+"""By name."""
