@@ -226,6 +226,15 @@ class Processes:
         process.stdout.readline()
         return process.pid
 
+    def sleeper_with_id_below(self, pid: int) -> int:
+        """One that is younger than process ``pid`` but has a lower id."""
+        while True:
+            free = next(lower for lower in range(pid - 1, 1, -1) if not Path(f"/proc/{lower}").exists())
+            Path("/proc/sys/kernel/ns_last_pid").write_text(str(free - 1))
+            found = self.sleeper()
+            if found < pid:
+                return found
+
     def threads(self, count: int) -> list[int]:
         """Thread ids of one process, its leader first."""
         process = self.start(

@@ -155,6 +155,16 @@ def test_tasks_of_another_group_count_for_that(resctrl: Resctrl, two_groups: Non
     assert total(resctrl, "b", event) < total(resctrl, "a", event)
 
 
+def test_those_of_a_monitoring_group_of_the_root_count_for_that(
+    resctrl: Resctrl, two_groups: None, processes: Processes
+) -> None:
+    """Their RMID is their own, though their CLOSID is that of the CPU's group."""
+    resctrl.write("b/cpus_list", "1")
+    resctrl.mkdir("mon_groups/m")
+    busy(resctrl, processes, "mon_groups/m", cpu=1)
+    wait_for(resctrl, "mon_groups/m", traffic(resctrl))
+
+
 def test_a_counter_without_a_value_reads_as_a_word(resctrl: Resctrl) -> None:
     """Reading it succeeds. Here it is the counters of the first RMID, which is the root's, that have none."""
     found = {text for event in events(resctrl) for text in texts(resctrl, "", event)}

@@ -207,6 +207,27 @@ def test_what_is_no_decimal_number_is_invalid(resctrl: Resctrl, bandwidth: str, 
     assert resctrl.refusal("g/schemata", line) == ("EINVAL", f"Invalid MB value {value}\n")
 
 
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        ("{0}", "Missing '=' or non-numeric domain\n"),
+        ("x=30", "Missing '=' or non-numeric domain\n"),
+        ("{0}=30; {1}=30", "Missing '=' or non-numeric domain\n"),
+        ("", "Missing 'MB' value\n"),
+        ("9999=30", "ok\n"),
+    ],
+)
+def test_domains_of_bandwidth_are_read_as_those_of_caches(
+    resctrl: Resctrl, bandwidth: str, values: str, status: str
+) -> None:
+    before = resctrl.read("g/schemata")
+    line = f"MB:{values.format(domain(resctrl, 'MB'), domain(resctrl, 'MB', -1))}\n"
+    resctrl.make_stale()
+    assert resctrl.refusal("g/schemata", line) == ("EINVAL", status)
+    if not (resctrl.in_mbps and "{1}" in values):
+        assert resctrl.read("g/schemata") == before
+
+
 def test_a_plus_is_part_of_a_number(resctrl: Resctrl, bandwidth: str) -> None:
     first = domain(resctrl, "MB")
     resctrl.write("g/schemata", f"MB:{first}=+30\n")

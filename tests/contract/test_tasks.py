@@ -1,6 +1,8 @@
 """The tasks files: moving threads, listing them, and what new threads inherit (§§ 8, 14)."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -164,6 +166,19 @@ def test_the_root_lists_every_other_thread_of_the_machine(resctrl: Resctrl, grou
     assert moved not in root
 
 
+def test_they_are_listed_in_the_order_in_which_they_were_created(
+    resctrl: Resctrl, group: str, processes: Processes
+) -> None:
+    """Not in that of their ids."""
+    resctrl.need_real("the order of the kernel's own list")
+    first = processes.sleeper()
+    second = processes.sleeper_with_id_below(first)
+    for pid in (second, first):
+        resctrl.write("g/tasks", str(pid))
+    assert second < first
+    assert resctrl.read("g/tasks") == f"{first}\n{second}\n"
+
+
 # Refusals
 
 
@@ -221,6 +236,20 @@ def test_others_may_move_their_own_threads_and_no_others(resctrl: Resctrl, group
     assert resctrl.status == status + (f"Error while processing task {foreign}\n" if resctrl.takes_lists else "")
     assert run_as(1000, WRITE_AS, str(file), "0") == "OK\n"
     assert resctrl.tasks("g") == {own}
+
+
+def test_it_is_the_uid_that_counts_and_no_capability(resctrl: Resctrl, group: str, processes: Processes) -> None:
+    file = resctrl.path / "g/tasks"
+    file.chmod(0o666)
+    foreign = processes.sleeper(uid=1001)
+    answers = []
+    powers = "+sys_ptrace,+sys_nice,+dac_override"
+    as_user = ("--reuid=1000", f"--inh-caps={powers}", f"--ambient-caps={powers}")
+    for privileges in (as_user, ("--bounding-set=-all",)):
+        writer = [sys.executable, "-S", "-c", WRITE_AS, str(file), str(foreign)]
+        said = subprocess.run(["setpriv", *privileges, *writer], stdout=subprocess.PIPE, text=True, check=True).stdout
+        answers.append(said.strip())
+    assert answers == ["EPERM", "OK"]
 
 
 def test_it_is_the_real_and_the_saved_uid_that_count(resctrl: Resctrl, group: str, processes: Processes) -> None:

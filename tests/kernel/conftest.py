@@ -63,8 +63,6 @@ def table(comparisons: list[Comparison]) -> str:
 
 
 def _drawn(line: tuple[object, ...], widths: list[int]) -> str:
-    cells = (
-        str(cell).rjust(w) if isinstance(cell, int) else str(cell).ljust(w)
-        for cell, w in zip(line, widths, strict=True)
-    )
-    return f"| {' | '.join(cells)} |"
+    cells = zip(line, widths, strict=True)
+    drawn = (str(cell).rjust(width) if isinstance(cell, int) else str(cell).ljust(width) for cell, width in cells)
+    return f"| {' | '.join(drawn)} |"

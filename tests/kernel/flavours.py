@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from tests.kernel.lab.guest import AS_DESCRIBED
 from tests.kernel.lab.hardware import Counters, Events, Hardware, hardware
-from tests.kernel.twins import KERNELS
+from tests.kernel.twins import FEW_IDS, KERNELS
 
 _ALL = tuple(KERNELS)
 _FROM_6_7 = ("debian-13", "debian-sid")
@@ -43,6 +43,7 @@ FLAVOURS = {
         Flavour(hardware("monitor-only")),
         Flavour(hardware("shareable")),
         Flavour(hardware("sparse"), _FROM_6_7),
+        Flavour(FEW_IDS),
         Flavour(replace(_INTEL, name="few-rmids", rmids=8, events=Events.OCCUPANCY | Events.TOTAL)),
         Flavour(replace(hardware("none"), name="mba-only", mba=True, mount_options="")),
         Flavour(replace(_INTEL, name="no-occupancy", events=Events.TOTAL | Events.LOCAL), tests=_COUNTERS),

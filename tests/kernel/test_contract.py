@@ -20,7 +20,11 @@ Result = Callable[[tuple[str, str]], Comparison]
 @pytest.fixture(scope="module")
 def result(request: pytest.FixtureRequest) -> Iterator[Result]:
     """All that is asked for, as many at once as there may be guests."""
-    wanted = [item.callspec.params["pair"] for item in request.session.items if _compares(item)]
+    wanted = [
+        item.callspec.params["pair"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.function is test_emulator_and_kernel_keep_the_same_contract
+    ]
     with ThreadPoolExecutor(slots.count()) as pool:
         running: dict[tuple[str, str], Future[Comparison]] = {
             (distribution, flavour): pool.submit(compare, distribution, FLAVOURS[flavour])
@@ -28,10 +32,6 @@ def result(request: pytest.FixtureRequest) -> Iterator[Result]:
         }
         yield lambda pair: running[pair].result()
         pool.shutdown(cancel_futures=True)
-
-
-def _compares(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and item.function is test_emulator_and_kernel_keep_the_same_contract
 
 
 @pytest.mark.parametrize(
