@@ -49,12 +49,17 @@ def table(comparisons: list[Comparison]) -> str:
     )
     rows = [
         (
-            *(each.distribution, each.flavour, each.kernel.passed),
-            *(each.kernel.assertions, each.emulator.assertions, each.not_emulated, len(each.differences)),
+            each.distribution,
+            each.flavour,
+            each.kernel.passed,
+            each.kernel.assertions,
+            each.emulator.assertions,
+            each.not_emulated,
+            len(each.differences),
         )
         for each in comparisons
     ]
-    sums = tuple(sum(row[column] for row in rows) for column in range(2, len(titles)))
+    sums = [sum(numbers) for numbers in list(zip(*rows, strict=True))[2:]]
     lines = [titles, *rows, (f"{len(rows)} in all", "", *sums)]
     widths = [max(len(str(line[column])) for line in lines) for column in range(len(titles))]
     drawn = [_drawn(line, widths) for line in lines]

@@ -6,12 +6,19 @@ from tests.kernel.lab.guest import AS_DESCRIBED
 from tests.kernel.lab.hardware import Counters, Events, Hardware, hardware
 from tests.kernel.twins import FEW_IDS, KERNELS
 
+
+def _tests(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/contract/test_{name}.py" for name in names)
+
+
 _ALL = tuple(KERNELS)
 _FROM_6_7 = ("debian-13", "debian-sid")
 _NEWEST = ("debian-sid",)
 
 _EVERYTHING = ("tests/contract",)
-_COUNTERS = ("tests/contract/test_counters.py", "tests/contract/test_monitoring.py", "tests/contract/test_tree.py")
+_MASKS = _tests("schemata", "mode", "groups", "tree")
+_IDS = _tests("groups", "mount", "schemata", "counters", "monitoring", "tree")
+_COUNTERS = _tests("counters", "monitoring", "tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,10 @@ FLAVOURS = {
         Flavour(hardware("l2")),
         Flavour(hardware("mbps")),
         Flavour(hardware("monitor-only")),
-        Flavour(hardware("shareable")),
-        Flavour(hardware("sparse"), _FROM_6_7),
-        Flavour(FEW_IDS),
-        Flavour(replace(_INTEL, name="few-rmids", rmids=8, events=Events.OCCUPANCY | Events.TOTAL)),
+        Flavour(hardware("shareable"), tests=_MASKS),
+        Flavour(hardware("sparse"), _FROM_6_7, tests=_MASKS),
+        Flavour(FEW_IDS, tests=_IDS),
+        Flavour(replace(_INTEL, name="few-rmids", rmids=8, events=Events.OCCUPANCY | Events.TOTAL), tests=_IDS),
         Flavour(replace(hardware("none"), name="mba-only", mba=True, mount_options="")),
         Flavour(replace(_INTEL, name="no-occupancy", events=Events.TOTAL | Events.LOCAL), tests=_COUNTERS),
         Flavour(replace(_INTEL, name="unavailable"), tests=_COUNTERS, counters=Counters(unavailable_rmid=0)),
