@@ -118,7 +118,7 @@ class Filesystem:
         return b""
 
     def _get_attributes(self, request: Request) -> bytes:
-        return fuse.attributes_reply(_attributes(self._node(request)))
+        return fuse.attributes_reply(self._attributes(self._node(request)))
 
     def _set_attributes(self, request: Request) -> bytes:
         """Everything but a length, which files do not have: truncating one is fine and changes nothing."""
@@ -135,7 +135,7 @@ class Filesystem:
             node.accessed_ns = node.changed_ns if valid & _SET_ATIME_NOW else atime * _NANOSECONDS + atime_ns
         if valid & _SET_MTIME:
             node.modified_ns = node.changed_ns if valid & _SET_MTIME_NOW else mtime * _NANOSECONDS + mtime_ns
-        return fuse.attributes_reply(_attributes(node))
+        return fuse.attributes_reply(self._attributes(node))
 
     # Open files and directories
 
@@ -210,8 +210,6 @@ class Filesystem:
         directory = self._known[node].node
         if not isinstance(directory, Directory):
             raise RefusedError(errno.ENOTDIR)
-        if not directory.live:
-            raise RefusedError(errno.ENOENT)
         return directory
 
     def _entry_of(self, directory: int, name: str) -> File | Directory:
@@ -222,7 +220,15 @@ class Filesystem:
 
     def _entry(self, node: File | Directory) -> bytes:
         self._known.setdefault(node.inode, _Known(node)).lookups += 1
-        return fuse.entry_reply(node.inode, _attributes(node))
+        return fuse.entry_reply(node.inode, self._attributes(node))
+
+    def _attributes(self, node: File | Directory) -> bytes:
+        moments = (node.accessed_ns, node.modified_ns, node.changed_ns)
+        seconds, nanoseconds = zip(*(divmod(moment, _NANOSECONDS) for moment in moments), strict=True)
+        owner = (node.uid, node.gid)
+        return fuse.ATTRIBUTES.pack(
+            node.inode, 0, 0, *seconds, *nanoseconds, node.mode, self._kernel.links(node), *owner, 0, 4096, 0
+        )
 
     def _forget_one(self, node: int, lookups: int) -> None:
         known = self._known[node]
@@ -247,12 +253,3 @@ def _refused(code: int) -> bytes:
 
 def _caller(request: Request) -> Caller:
     return Caller(request.uid, request.gid, request.tid)
-
-
-def _attributes(node: File | Directory) -> bytes:
-    seconds, nanoseconds = zip(
-        *(divmod(moment, _NANOSECONDS) for moment in (node.accessed_ns, node.modified_ns, node.changed_ns)), strict=True
-    )
-    return fuse.ATTRIBUTES.pack(
-        node.inode, 0, 0, *seconds, *nanoseconds, node.mode, node.links, node.uid, node.gid, 0, 4096, 0
-    )

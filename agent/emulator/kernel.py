@@ -44,6 +44,10 @@ class Kernel:
         fill_info(self.root, mount)
         self._files.fill(self.root, self._groups.root)
 
+    def links(self, node: File | Directory) -> int:
+        """How many links stat(2) shows."""
+        return 0 if self._rules.removed_have_no_links and not node.live else node.links
+
     def read(self, file: File, caller: Caller) -> str:
         """The whole file as it is now."""
         _require_live(file)
@@ -64,6 +68,7 @@ class Kernel:
 
     def make_directory(self, parent: Directory, name: str, permissions: int, caller: Caller) -> None:
         """What mkdir(2) does: a group. ``permissions`` are those after umask."""
+        _require_live(parent)
         if "\n" in name:
             raise RefusedError(errno.EINVAL)
         if self._rules.clears_status_always and parent.group is not None:
@@ -92,6 +97,7 @@ class Kernel:
         """Move a monitoring group with all its tasks, within its control group or to another."""
         if not self._rules.moves_monitoring_groups:
             raise RefusedError(errno.EPERM)
+        _require_live(destination)
         if _owner(node) is None or destination.group is None:
             raise RefusedError(errno.ENOENT)
         self._status.clear()
@@ -167,7 +173,7 @@ def _rmids(machine: Machine, clock: Callable[[], float]) -> RmidPool | None:
     return RmidPool(monitoring.num_rmids, has_limbo="llc_occupancy" in monitoring.events, clock=clock)
 
 
-def _require_live(file: File) -> None:
-    """A file of a removed group is no device any more."""
-    if not file.live:
+def _require_live(node: File | Directory) -> None:
+    """What belonged to a removed group is no device any more."""
+    if not node.live:
         raise RefusedError(errno.ENODEV)

@@ -27,6 +27,8 @@ class KernelRules:
     """A new group's mask is narrowed to one run of ways even where masks may have holes."""
     no_device_below_info: bool
     """mkdir below ``info`` is ENODEV, not EPERM, on a machine that can monitor."""
+    removed_have_no_links: bool
+    """Whoever has a file or directory of a removed group open sees it with no links, not with one or two."""
     chooses_mbps_event: bool
     """Control groups have ``mba_MBps_event`` under mba_MBps."""
     assigns_counters: bool
@@ -46,6 +48,7 @@ _LINUX_6_1 = KernelRules(
     clears_status_always=False,
     narrows_sparse_masks=True,
     no_device_below_info=False,
+    removed_have_no_links=False,
     chooses_mbps_event=False,
     assigns_counters=False,
 )
@@ -67,6 +70,7 @@ _LINUX_7_2 = replace(
     clears_status_always=True,
     narrows_sparse_masks=False,
     no_device_below_info=True,
+    removed_have_no_links=True,
     chooses_mbps_event=True,
     assigns_counters=True,
 )

@@ -104,10 +104,11 @@ class Directory(Node):
         self.entries[node.name] = node
 
     def remove(self, name: str) -> None:
-        """Take an entry out; what was below it is no longer live."""
-        removed = self.entries.pop(name)
-        for node in _all_below(removed):
+        """Take an entry out; what was below it is no longer live, and each by itself."""
+        for node in list(_all_below(self.entries.pop(name))):
             node.live = False
+            if isinstance(node, Directory):
+                node.entries.clear()
 
 
 def root_directory(group: Group) -> Directory:

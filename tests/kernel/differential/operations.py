@@ -203,28 +203,25 @@ class Program:
 
     def _keep_open(self) -> Iterator[Operation]:
         slot = self._pick(_SLOTS)
-        kind = self._pick(("open", "open", "read", "write", "write", "list", "open_below", "stat", "read_on"))
-        if kind == "open":
-            file = self._pick(
-                (self._in_group(self._pick(self._facts.group_files)), self._group() or "g0", self._anywhere())
-            )
+        uses: tuple[tuple[str, tuple[str | int, ...]], ...] = (
+            ("read_open", (4096, 0)),
+            ("read_open", (self._pick((1, 3, 7, 4096)), self._pick((-1, 0, 2, 100)))),
+            ("write_open", (self._pick(("shareable\n", "x\n", "{a}\n", "1\n", "L3:0=3\n", "\n")),)),
+            ("list_open", ()),
+            ("stat_open", ()),
+            ("open_below", (self._pick(("tasks", "schemata", "mon_groups", "mon_data", "..", "x")),)),
+            ("make_below", (self._pick(_MONITORS),)),
+            ("move_below", (self._group() or "g0", self._pick(_MONITORS))),
+        )
+        if self._likely(0.4):
+            file = self._in_group(self._pick(self._facts.group_files))
             yield self._operation("open", slot, file, self._pick(("r", "w", "rw", "wt", "wa")))
-        elif kind == "read_on":
-            yield self._operation("read_open", slot, self._pick((1, 3, 7, 4096)), self._pick((-1, 0, 2, 100)))
-        elif kind == "read":
-            yield self._operation("read_open", slot, 4096, 0)
-        elif kind == "write":
-            yield self._operation(
-                "write_open", slot, self._pick(("shareable\n", "x\n", "{a}\n", "1\n", "L3:0=3\n", "\n", ""))
-            )
-        elif kind == "list":
-            yield self._operation("list_open", slot)
-        elif kind == "stat":
-            yield self._operation("stat_open", slot)
+        elif self._likely(0.4):
+            group = self._group() or "g0"
+            yield self._operation("open", slot, self._pick((group, f"{group}/mon_groups", self._anywhere())), "r")
         else:
-            yield self._operation(
-                "open_below", slot, self._pick(("tasks", "schemata", "mon_groups", "mon_data", "..", "x"))
-            )
+            name, arguments = self._pick(uses)
+            yield self._operation(name, slot, *arguments)
 
     # Processes
 

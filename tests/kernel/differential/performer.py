@@ -164,6 +164,12 @@ class Performer:
     def _open_below(self, slot: str, name: str) -> None:
         os.close(os.open(name, os.O_RDONLY, dir_fd=self._slot(slot)))
 
+    def _make_below(self, slot: str, name: str) -> None:
+        os.mkdir(name, dir_fd=self._slot(slot))
+
+    def _move_below(self, slot: str, path: str, name: str) -> None:
+        os.rename(self._mount / path, name, dst_dir_fd=self._slot(slot))
+
     def _stat_open(self, slot: str) -> str:
         return _attributes(os.fstat(self._slot(slot)))
 
