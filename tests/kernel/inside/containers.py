@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,9 +63,10 @@ class Containers:
         self._call([*self._command(runtime), "exec", "--detach", name, *command], self.directory / f"{runtime}-{name}")
 
     def remove_all(self) -> None:
-        """Kills and removes every container."""
-        for runtime, name in self.started:
-            subprocess.run([*self._command(runtime), "delete", "--force", name], check=False, capture_output=True)
+        """Kills and removes every container, some at a time."""
+        commands = [[*self._command(runtime), "delete", "--force", name] for runtime, name in self.started]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda command: subprocess.run(command, check=False, capture_output=True), commands))
         self.started.clear()
 
     def _call(self, command: list[str], bundle: Path) -> None:

@@ -30,7 +30,7 @@ PROCESSES, THREADS, CHILDREN = 3, 2, 40
 FAMILY = THREADS * (1 + CHILDREN)
 
 RACES, ROUNDS = 20, 5
-LONGEST_S = 150.0
+LONGEST_S = 300.0
 
 
 @pytest.fixture(scope="module")

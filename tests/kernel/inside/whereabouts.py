@@ -10,8 +10,9 @@ from tests.emulated.running_agent import Agent
 
 CGROUPS = Path("/sys/fs/cgroup")
 
-DEADLINE_S = 60.0
-"""A guest is up to fifty times slower than hardware."""
+DEADLINE_S = 180.0
+"""A guest is up to fifty times slower than hardware, and slower still where others are busy too: only what never happens
+reaches it."""
 
 Expected = Mapping[str, Mapping[str, int]]
 """Group → cgroup → how many threads are in it and below it."""
