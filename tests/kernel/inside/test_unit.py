@@ -24,12 +24,12 @@ from tests.kernel.inside.unit_service import (
     keep,
     main_pid,
     misplaced_jobs,
+    patient_unit,
     property_of,
     save_policy,
     schemata,
     start_job,
     systemctl,
-    unmount,
 )
 from tests.kernel.inside.whereabouts import DEADLINE_S, group_of
 
@@ -42,13 +42,12 @@ EARLY = [f"job-early-{number}" for number in range(5)]
 @pytest.fixture(scope="module", autouse=True)
 def enabled() -> Iterator[dict[str, str | None]]:
     """The unit, enabled while tasks run that it is to place; in which group each was when that returned."""
-    unmount()
-    save_policy(FEW_CLASSES)
-    assert property_of(AGENT, "UnitFileState") == "disabled"
-    pids = {name: start_job(name) for name in EARLY}
-    systemctl("enable", "--now", AGENT)
-    yield {name: group_of(pid) for name, pid in pids.items()}
-    systemctl("stop", AGENT)
+    with patient_unit():
+        assert property_of(AGENT, "UnitFileState") == "disabled"
+        pids = {name: start_job(name) for name in EARLY}
+        systemctl("enable", "--now", AGENT)
+        yield {name: group_of(pid) for name, pid in pids.items()}
+        systemctl("stop", AGENT)
 
 
 def test_systemd_finds_no_fault_with_the_units() -> None:
@@ -70,6 +69,10 @@ def test_what_starts_from_then_on_is_caught_by_its_event() -> None:
     placed = await_entry("-u", AGENT, "RESCTRL_WORKLOAD=/system.slice/job-late.service")
     assert placed["RESCTRL_CAUSE"] in {"attached", "cgroup_made", "cloned_into"}
     assert agent_json("status")["misplaced"] == 0
+
+
+def test_nothing_is_wanting_by_its_own_account() -> None:
+    assert [entry["MESSAGE"] for entry in entries("-u", AGENT, *(f"PRIORITY={number}" for number in range(5)))] == []
 
 
 def test_at_boot_it_starts_after_the_mount() -> None:

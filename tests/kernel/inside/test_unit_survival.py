@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.emulated.running_agent import until
+from tests.kernel.inside.cpus import offline
 from tests.kernel.inside.unit_service import (
     AGENT,
     FEW_CLASSES,
@@ -34,12 +35,17 @@ RESTARTS = 3
 
 LOAD = """\
 for number in $(seq 1000); do
+    sleep 0.5
     systemd-run --quiet --collect --unit=job-load-$number \
         sh -c 'for each in 1 2 3 4; do (sh -c "sleep 1; sleep infinity" &) ; done; sleep infinity'
     systemd-run --quiet --collect --unit=web-load-$number sh -c 'sleep 0.2 & wait'
     [ -e /run/no-more-load ] && exit
 done
 """
+
+HIDDEN = "[Service]\nTemporaryFileSystem=/sys/fs\nBindReadOnlyPaths=/sys/fs/cgroup\nReadWritePaths=\n"
+
+NO_AUDIT = "[Service]\nExecStart=\nExecStart=/usr/bin/resctrl-agent run --audit-interval 3600\n"
 
 EXE_RULE = """\
 version: 1
@@ -109,6 +115,14 @@ def jobs_with_threads(status: dict[str, list[dict[str, str]]]) -> int:
     return sum("-load-" in workload["name"] for workload in status["workloads"])
 
 
+def test_limits_that_are_lost_with_a_domain_are_put_back_when_its_cpus_return() -> None:
+    with drop_in(AGENT, NO_AUDIT):
+        systemctl("restart", AGENT)
+        with offline(2, 3):
+            assert schemata("batch")["MB"] == "0=40"
+        until(lambda: schemata("batch")["MB"] == "0=40;1=40", "the limit of domain 1 is back", DEADLINE_S)
+
+
 def test_a_policy_with_a_mistake_fails_the_start_and_is_not_tried_again() -> None:
     systemctl("stop", AGENT)
     save_policy(FEW_CLASSES.replace("batch: {", "batsch: {"))
@@ -125,7 +139,7 @@ def test_a_policy_with_a_mistake_fails_the_start_and_is_not_tried_again() -> Non
 def test_a_machine_without_resctrl_fails_the_start_says_why_and_is_not_tried_again() -> None:
     """Made by hiding it from the service."""
     systemctl("stop", AGENT)
-    with drop_in(AGENT, "[Service]\nTemporaryFileSystem=/sys/fs\nReadWritePaths=\nPrivateMounts=yes\n"):
+    with drop_in(AGENT, HIDDEN):
         systemctl("start", AGENT, status=1)
         assert (property_of(AGENT, "ActiveState"), property_of(AGENT, "ExecMainStatus")) == ("failed", "69")
         assert property_of(AGENT, "NRestarts") == "0"
