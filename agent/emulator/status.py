@@ -3,8 +3,21 @@
 _CAPACITY = 512
 
 
+_PUT = frozenset(
+    {
+        "Out of CLOSIDs\n",
+        "Out of RMIDs\n",
+        "Bad CPU list/mask\n",
+        "Can't drop CPUs from default group\n",
+        "Can only add CPUs to mongroup that belong to parent\n",
+    }
+)
+"""Texts that come after others where nobody clears before them, and that the kernel copies whole or not at all. All
+others it prints into the room that is left."""
+
+
 class LastCommandStatus:
-    """Messages append until somebody clears; one that no longer fits is lost, and so are all after it."""
+    """Messages append until somebody clears; once one did not fit, all after it are lost."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -17,9 +30,12 @@ class LastCommandStatus:
 
     def say(self, text: str) -> None:
         """Append one message, newline included where the kernel has one."""
-        self._overflowed |= len(self._text) + len(text) >= _CAPACITY
-        if not self._overflowed:
-            self._text += text
+        if self._overflowed:
+            return
+        room = _CAPACITY - 1 - len(self._text)
+        self._overflowed = len(text) > room
+        if not self._overflowed or text not in _PUT:
+            self._text += text[:room]
 
     def read(self) -> str:
         """What the file shows."""
