@@ -11,8 +11,8 @@ from tests.emulated.running_agent import Agent
 CGROUPS = Path("/sys/fs/cgroup")
 
 DEADLINE_S = 180.0
-"""A guest is up to fifty times slower than hardware, and slower still where others are busy too: only what never happens
-reaches it."""
+"""A guest is up to fifty times slower than hardware, and slower still on a busy host: only what never happens takes
+so long."""
 
 Expected = Mapping[str, Mapping[str, int]]
 """Group → cgroup → how many threads are in it and below it."""
