@@ -10,14 +10,12 @@ from agent.emulator.errors import RefusedError
 from agent.emulator.groups import Group
 from agent.emulator.modes import set_mode
 from agent.emulator.monitoring import fill_counters
-from agent.emulator.mounted import Mount
+from agent.emulator.mounted import Mount, controlling_events
 from agent.emulator.numbers import c_string
 from agent.emulator.schemata import SchemataWrite, schemata_text, size_text
 from agent.emulator.tasks import Tasks
 from agent.emulator.threads import Caller
 from agent.emulator.tree import Directory, Write
-
-_CHOOSABLE_EVENTS = ("mbm_local_bytes", "mbm_total_bytes")
 
 
 class GroupFiles:
@@ -64,13 +62,15 @@ class GroupFiles:
             directory.file("ctrl_hw_id", lambda _: f"{group.closid}\n")
 
     def _add_mbps_event(self, directory: Directory, group: Group) -> None:
+        events = controlling_events(self._mount.machine, self._mount.rules)
+
         def write(_: Caller, text: str) -> None:
             event = self._begin_line(text)
-            if event not in _CHOOSABLE_EVENTS:
+            if event not in events:
                 raise RefusedError(errno.EINVAL, f"Unsupported event id '{event}'\n")
             group.mbps_event = event
 
-        directory.file("mba_MBps_event", lambda _: f"{group.mbps_event}\n", write)
+        directory.file("mba_MBps_event", lambda _: f"{group.mbps_event or events[0]}\n", write)
 
     def _add_monitoring(self, directory: Directory, group: Group) -> None:
         monitoring = self._mount.machine.monitoring

@@ -28,7 +28,8 @@ class Group:
     mode: Mode = Mode.SHAREABLE
     cpus: int = 0
     """Bit n: CPU n."""
-    mbps_event: str = "mbm_local_bytes"
+    mbps_event: str | None = None
+    """What was chosen for it; None: the first that there is."""
 
     @property
     def control(self) -> "Group":

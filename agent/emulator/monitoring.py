@@ -40,8 +40,7 @@ class EventSettings:
         directory = info.directory("L3_MON")
         directory.file("num_rmids", fixed(f"{self._monitoring.num_rmids}\n"))
         directory.file("mon_features", lambda _: self._features())
-        if "llc_occupancy" in self._monitoring.events:
-            directory.file("max_threshold_occupancy", lambda _: f"{self._threshold}\n", self._write_threshold)
+        directory.file("max_threshold_occupancy", lambda _: f"{self._threshold}\n", self._write_threshold)
         configurations = list(self._configurations(directory)) if self._configurable else []
         if self._counters:
             AssignmentFiles(self._counters, self._status).fill_info(directory)

@@ -43,10 +43,18 @@ def possible_options(machine: Machine, rules: KernelRules) -> frozenset[str]:
     facts = {
         "cdp": _can_split(machine.l3),
         "cdpl2": _can_split(machine.l2),
-        "mba_MBps": _can_control_in_software(machine),
+        "mba_MBps": bool(controlling_events(machine, rules)),
         "debug": rules.has_debug_option,
     }
     return frozenset(option for option, able in facts.items() if able)
+
+
+def controlling_events(machine: Machine, rules: KernelRules) -> list[str]:
+    """What the feedback loop of mba_MBps can go by, its first choice first; it needs a linear scale besides."""
+    if machine.mb is None or not machine.mb.linear or machine.monitoring is None:
+        return []
+    possible = ("mbm_local_bytes", "mbm_total_bytes") if rules.chooses_mbps_event else ("mbm_local_bytes",)
+    return [event for event in possible if event in machine.monitoring.events]
 
 
 def _counters(machine: Machine, rules: KernelRules, status: LastCommandStatus) -> AssignableCounters | None:
@@ -58,9 +66,3 @@ def _counters(machine: Machine, rules: KernelRules, status: LastCommandStatus) -
 
 def _can_split(cache: Cache | None) -> bool:
     return cache is not None and cache.cdp
-
-
-def _can_control_in_software(machine: Machine) -> bool:
-    """The feedback loop needs a linear scale and a counter."""
-    events = machine.monitoring.events if machine.monitoring else ()
-    return machine.mb is not None and machine.mb.linear and "mbm_local_bytes" in events
