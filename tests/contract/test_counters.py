@@ -166,9 +166,15 @@ def test_those_of_a_monitoring_group_of_the_root_count_for_that(
 
 
 def test_a_counter_without_a_value_reads_as_a_word(resctrl: Resctrl) -> None:
-    """Reading it succeeds. Here it is the counters of the first RMID, which is the root's, that have none."""
+    """Reading it succeeds. Here it is the counters of the first RMID, which is the root's, that have none.
+
+    With a monitoring group a control group reads as the sum of what can be read.
+    """
     found = {text for event in events(resctrl) for text in texts(resctrl, "", event)}
     if not found & WORDS:
         pytest.skip("all counters have a value")
     assert len(found) == 1
     assert found < WORDS
+    resctrl.mkdir("mon_groups/m")
+    for event in events(resctrl):
+        assert all(text.strip().isdecimal() for text in texts(resctrl, "", event))

@@ -188,6 +188,18 @@ def test_in_mbps_nothing_is_limited_at_first(remounting: Mounting, resctrl: Resc
     assert resctrl.schemata("")["MB"] == resctrl.schemata("g")["MB"] == unlimited
 
 
+def test_the_event_that_is_limited_is_local_traffic_where_that_is_counted(
+    remounting: Mounting, resctrl: Resctrl
+) -> None:
+    mounted_with(remounting, "mba_MBps")
+    if resctrl.kernel != "7.2":
+        pytest.skip("no choice")
+    counted = {"mbm_local_bytes", "mbm_total_bytes"} & set(resctrl.read("info/L3_MON/mon_features").split())
+    assert resctrl.read("mba_MBps_event") == f"{min(counted)}\n"
+    for event in {"mbm_local_bytes", "mbm_total_bytes"} - counted:
+        assert resctrl.refusal("mba_MBps_event", f"{event}\n") == ("EINVAL", f"Unsupported event id '{event}'\n")
+
+
 # Debug
 
 
