@@ -1,16 +1,13 @@
 """The unit on each systemd, installed by ``make install``: what is in tests/kernel/inside/test_unit*.py."""
 
-import shlex
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 
 import pytest
 
+from tests.kernel.in_guests import asked_for, at_once, results, run_inside, show
 from tests.kernel.installation import PYTHONS, installed
-from tests.kernel.lab import slots
-from tests.kernel.lab.guest import Finished, Guest
-
-INSIDE = "tests/kernel/inside"
+from tests.kernel.lab.guest import Finished
 
 PARTS = {
     "life": ("test_unit.py", "test_unit_journal.py"),
@@ -18,49 +15,32 @@ PARTS = {
 }
 """What runs in one guest."""
 
-TIMEOUT_S = 900.0
-
 RUNS = [(distribution, part) for part in PARTS for distribution in PYTHONS]
+
+IN_SAMPLE = {("debian-12", "life")}
 
 RECORD = "/run/record-of-the-unit"
 
-_PYTEST = (
-    *("python3", "-m", "pytest", "-q", "-rs", "--tb=short", "-c", "/dev/null", "--rootdir", "."),
-    *("--confcutdir", INSIDE, "-p", "no:cacheprovider", "--import-mode=importlib"),
-)
-
-Results = dict[tuple[str, str], "Future[Finished]"]
+Runs = Mapping[tuple[str, str], "Future[Finished]"]
 
 
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest) -> Iterator[Results]:
-    """All that is asked for, as many at once as there may be guests; at the end what was put on record is shown."""
-    wanted = [item.callspec.params["run"] for item in request.session.items if _is_run(item)]
+def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+    """All that is asked for; at the end what was put on record is shown."""
+    wanted = asked_for(request, "run")
     guests = {distribution: installed(distribution) for distribution, _ in wanted}
-    with ThreadPoolExecutor(slots.count()) as pool:
-        running = {(name, part): pool.submit(_run, guests[name], part) for name, part in wanted}
+    with at_once(wanted, lambda run: run_inside(guests[run[0]], PARTS[run[1]], RECORD)) as running:
         yield running
-        pool.shutdown(cancel_futures=True)
-    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        for (distribution, part), each in running.items():
-            if not each.cancelled() and not each.exception():
-                print(f"\n=== {distribution}, {part}\n{each.result().stderr}")
+    for (distribution, part), finished in results(running).items():
+        show(request, f"=== {distribution}, {part}\n{finished.stderr}")
 
 
-def _is_run(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and item.function is test_what_systemd_does_with_the_unit
-
-
-@pytest.mark.parametrize("run", RUNS, ids=["-".join(run) for run in RUNS])
-def test_what_systemd_does_with_the_unit(run: tuple[str, str], results: Results) -> None:
-    finished = results[run].result()
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(run, marks=pytest.mark.sample if run in IN_SAMPLE else ()) for run in RUNS],
+    ids=["-".join(run) for run in RUNS],
+)
+def test_what_systemd_does_with_the_unit(run: tuple[str, str], runs: Runs) -> None:
+    finished = runs[run].result()
     if finished.status:
         pytest.fail(finished.stdout, pytrace=False)
-
-
-def _run(guest: Guest, part: str) -> Finished:
-    """What was put on record comes by stderr."""
-    tests = shlex.join([*_PYTEST, *(f"{INSIDE}/{file}" for file in PARTS[part])])
-    command = f"cd /mnt/project; {tests} 2>&1; status=$?; cat {RECORD} >&2; exit $status"
-    environment = {"PYTHONPATH": "/mnt/project", "PYTHONDONTWRITEBYTECODE": "1"}
-    return guest.run(command, timeout_s=TIMEOUT_S, environment=environment)
