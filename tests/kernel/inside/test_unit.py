@@ -105,6 +105,12 @@ def test_it_is_well_shut_in_by_systemd_s_account() -> None:
     assert float(exposure[1]) <= 2.0
 
 
+def test_nobody_unmounts_resctrl_behind_its_back() -> None:
+    """In a network of its own (PrivateNetwork=) it would have kept a mount that nobody else sees any more."""
+    refused = subprocess.run(["umount", RESCTRL], capture_output=True, text=True, check=False)
+    assert "busy" in refused.stderr
+
+
 def test_it_goes_before_others_except_while_it_looks_at_everything() -> None:
     pid = main_pid()
     until(lambda: os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR, "it waits for events")
