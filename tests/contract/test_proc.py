@@ -17,8 +17,7 @@ def groups_of(tid: int) -> str:
 
 
 def test_a_thread_in_the_root_group(resctrl: Resctrl, processes: Processes) -> None:
-    control = "res:/" if resctrl.allocates else "res:"
-    assert groups_of(processes.sleeper()) == f"{control}\nmon:\n"
+    assert groups_of(processes.sleeper()) == "res:/\nmon:\n"
 
 
 def test_a_thread_in_a_control_group_and_in_a_monitoring_group(resctrl: Resctrl, processes: Processes) -> None:
@@ -40,8 +39,7 @@ def test_a_thread_in_a_monitoring_group_of_the_root(resctrl: Resctrl, processes:
     pid = processes.sleeper()
     resctrl.mkdir("mon_groups/m")
     resctrl.write("mon_groups/m/tasks", str(pid))
-    control = "res:/" if resctrl.allocates else "res:"
-    assert groups_of(pid) == f"{control}\nmon:m\n"
+    assert groups_of(pid) == "res:/\nmon:m\n"
 
 
 def test_each_thread_of_a_process_has_its_own(resctrl: Resctrl, processes: Processes) -> None:
