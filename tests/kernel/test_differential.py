@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 
 from tests.contract.mounting import EmulatedMounting
 from tests.kernel.differential.comparison import Step, first_difference, read_transcript
+from tests.kernel.in_guests import asked_for, at_once
 from tests.kernel.lab.guest import CHECKOUT, Guest
 from tests.kernel.lab.hardware import Hardware, hardware
 from tests.kernel.twins import FEW_IDS, KERNELS, twin
@@ -38,26 +40,42 @@ _CASES: tuple[tuple[Hardware, tuple[str, ...]], ...] = (
     (replace(FEW_IDS, name="few-ids-debug", mount_options="debug"), ("debian-13",)),
     (replace(FEW_IDS, name="few-ids-cdp", mount_options="cdp,cdpl2"), ("debian-13",)),
 )
-PAIRS = [(distribution, each) for each, distributions in _CASES for distribution in distributions]
+PAIRS = [(distribution, each.name) for each, distributions in _CASES for distribution in distributions]
+
+MACHINES = {each.name: each for each, _ in _CASES}
 
 IN_SAMPLE = {("debian-sid", "few-ids")}
 
 _TIMEOUT_S = 600
 
+Runs = Mapping[tuple[str, str], "Future[str | None]"]
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+    """The first difference, or None, of each pair that is asked for."""
+    with at_once(asked_for(request, "pair"), _compare) as running:
+        yield running
+
 
 @pytest.mark.parametrize(
-    ("distribution", "machine"),
-    [pytest.param(*pair, marks=pytest.mark.sample if (pair[0], pair[1].name) in IN_SAMPLE else ()) for pair in PAIRS],
-    ids=[f"{distribution}-{each.name}" for distribution, each in PAIRS],
+    "pair",
+    [pytest.param(pair, marks=pytest.mark.sample if pair in IN_SAMPLE else ()) for pair in PAIRS],
+    ids=["-".join(pair) for pair in PAIRS],
 )
-def test_the_same_operations_come_to_the_same(distribution: str, machine: Hardware) -> None:
+def test_the_same_operations_come_to_the_same(pair: tuple[str, str], runs: Runs) -> None:
+    difference = runs[pair].result()
+    if difference:
+        pytest.fail(f"{pair[1]}, kernel of {pair[0]}:\n{difference}", pytrace=False)
+
+
+def _compare(pair: tuple[str, str]) -> str | None:
+    distribution, machine = pair[0], MACHINES[pair[1]]
     programs = [os.environ.get("DIFFERENTIAL_STEPS", "100"), *os.environ.get("DIFFERENTIAL_SEEDS", "1").split()]
     with ThreadPoolExecutor(1) as aside:
         emulated = aside.submit(_on_emulator, distribution, machine, programs)
         real = _on_kernel(distribution, machine, programs)
-        difference = first_difference(emulated.result(), real)
-    if difference:
-        pytest.fail(f"{machine.name}, kernel of {distribution}:\n{difference}", pytrace=False)
+        return first_difference(emulated.result(), real)
 
 
 def _on_kernel(distribution: str, machine: Hardware, programs: list[str]) -> list[Step]:
