@@ -134,6 +134,40 @@ def limit_the_root(resctrl: Resctrl) -> None:
         resctrl.write("schemata", f"MB:{resctrl.domains('MB')[0]}=30\n")
 
 
+def test_what_was_set_about_counters_outlives_the_mount(remounting: Mounting, resctrl: Resctrl) -> None:
+    resctrl.need_real("an emulator forgets everything with its mount")
+    remounting.mount(remounting.options)
+    if not resctrl.monitors:
+        pytest.skip("no monitoring")
+    before = {"info/L3_MON/max_threshold_occupancy": "0\n"}
+    resctrl.write("info/L3_MON/max_threshold_occupancy", "0\n")
+    if (resctrl.path / "info/L3_MON/mbm_total_bytes_config").exists():
+        resctrl.write("info/L3_MON/mbm_total_bytes_config", "0=0x33\n")
+        before["info/L3_MON/mbm_total_bytes_config"] = "0=0x33;1=0x7f\n"
+    remounting.unmount()
+    remounting.mount(remounting.options)
+    assert {file: resctrl.read(file) for file in before} == before
+
+
+def test_so_do_the_mode_of_assigning_counters_and_their_filters(remounting: Mounting, resctrl: Resctrl) -> None:
+    resctrl.need_real("an emulator forgets everything with its mount")
+    remounting.mount(remounting.options)
+    mode, own = "info/L3_MON/mbm_assign_mode", "info/L3_MON/event_configs/mbm_total_bytes/event_filter"
+    if not (resctrl.path / own).exists():
+        pytest.skip("each group has counters of its own")
+    found = resctrl.read(own)
+    resctrl.write(own, "local_reads\n")
+    remounting.unmount()
+    remounting.mount(remounting.options)
+    assert resctrl.read(own) == "local_reads\n"
+    resctrl.write(own, found)
+    resctrl.write(mode, "default\n")
+    remounting.unmount()
+    remounting.mount(remounting.options)
+    assert resctrl.read(mode) == "[default]\nmbm_event\n"
+    resctrl.write(mode, "mbm_event\n")
+
+
 def test_mounting_clears_the_status(remounting: Mounting, resctrl: Resctrl) -> None:
     remounting.mount(PLAIN)
     assert resctrl.make_stale() != "ok\n"
