@@ -21,6 +21,7 @@ from agent.reconcile.apply import LOCK_WAIT_S
 from agent.reconcile.node import Node
 from agent.reconcile.ownership import Ledger
 from agent.reconcile.placement import Outcome
+from agent.reconcile.workload_groups import Done
 from agent.resctrl.errors import AlreadyRunningError
 from agent.resctrl.machine import Machine
 from agent.resctrl.mount import MountPoint
@@ -77,14 +78,16 @@ def _apply(node: Node, ledger: Ledger, in_force: InForce) -> _Done:
     """Placing needs no lock, and others who wait for it should not wait for that."""
     with node.resctrl.lock(LOCK_WAIT_S):
         reconciler, plan, applied = Reconciler.start(node, ledger, in_force)
-        monitoring = reconciler.monitor(())
+        monitoring: list[Done] = []
+        _exhaust(reconciler.monitor((), monitoring))
     report = PassReport()
     _exhaust(reconciler.look(report))
     _exhaust(reconciler.put_right(report))
     if reconciler.plan_monitoring(report.survey.names()):
         with node.resctrl.lock(LOCK_WAIT_S):
-            monitoring += reconciler.monitor(report.survey.names())
+            _exhaust(reconciler.monitor(report.survey.names(), monitoring))
     _exhaust(reconciler.fill(report.survey.unmonitored, report.outcomes.append))
+    _exhaust(reconciler.fill_made(monitoring, report.outcomes.append))
     reconciler.close()
     if plan.cleanup:
         with node.resctrl.lock(LOCK_WAIT_S):

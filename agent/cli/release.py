@@ -3,10 +3,11 @@
 from argparse import Namespace
 from dataclasses import dataclass
 
-from agent.cli.arguments import COMMANDS, Commands
+from agent.cli.arguments import COMMANDS, PROGRAM, Commands
 from agent.cli.changes import group_name, sentences, threads_text
-from agent.cli.output import tell, tell_json
+from agent.cli.output import complain, tell, tell_json
 from agent.cli.places import open_resctrl, places_of
+from agent.cli.statuses import FAILED
 from agent.reconcile.actions import WriteSchemata
 from agent.reconcile.apply import LOCK_WAIT_S, remove_owned, restore
 from agent.reconcile.ownership import Ledger
@@ -27,7 +28,10 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Raises AlreadyRunningError while a daemon looks after the mount, and what the kernel refuses."""
+    """1 where not all could be removed.
+
+    Raises AlreadyRunningError while a daemon looks after the mount, and what the kernel refuses.
+    """
     resctrl, ledger = open_resctrl(places_of(arguments))
     with resctrl:
         resctrl.try_claim()
@@ -37,7 +41,9 @@ def run(arguments: Namespace) -> int:
         tell_json(_as_json(released))
     else:
         tell(_as_text(released))
-    return 0
+    for failure in released.failures:
+        complain(f"{PROGRAM}: error: {failure}")
+    return FAILED if released.failures else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class _Released:
     restored: tuple[WriteSchemata, ...]
     left: tuple[str, ...]
     """Groups that somebody else made."""
+    failures: tuple[str, ...]
+    """Why monitoring groups of the agent's could not be removed."""
 
 
 def _release(resctrl: Resctrl, ledger: Ledger) -> _Released:
@@ -55,9 +63,10 @@ def _release(resctrl: Resctrl, ledger: Ledger) -> _Released:
     for name in removed:
         remove_owned(name, resctrl, ledger)
     elsewhere = WorkloadGroups(resctrl, ledger)  # below the root group, and groups that somebody else made
-    for _ in elsewhere.carry_out(elsewhere.plan({})):
-        pass
-    return _Released(removed, restore(resctrl, ledger), tuple(resctrl.groups()))
+    done = list(elsewhere.carry_out(elsewhere.plan({})))
+    removed |= {each.action.group.path: 0 for each in done if each.failure is None}
+    failures = tuple(str(each.failure) for each in done if each.failure is not None)
+    return _Released(removed, restore(resctrl, ledger), tuple(resctrl.groups()), failures)
 
 
 def _threads(resctrl: Resctrl, name: str) -> int:

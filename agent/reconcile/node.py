@@ -30,7 +30,7 @@ class Node:
 
     def membership(self) -> dict[int, str]:
         """Thread id → control group of every thread that is not in the root group."""
-        return {tid: name for name in self.resctrl.groups() for tid in self._members(name)}
+        return {tid: name for name in self.resctrl.groups() for tid in self.members(name)}
 
     def elsewhere(self, threads: list[int], group: str) -> list[int]:
         """Those of ``threads`` that are not in ``group``, and those that are gone: they may have left children."""
@@ -58,7 +58,7 @@ class Node:
     def monitored(self, control: str) -> dict[int, str]:
         """Thread id → monitoring group, of the threads that are in one of the control group's."""
         names = self.resctrl.monitoring_groups(control)
-        return {tid: name for name in names for tid in self._members(MonitoringGroup(control, name).path)}
+        return {tid: name for name in names for tid in self.members(MonitoringGroup(control, name).path)}
 
     def within(self, threads: list[int], groups: Iterable[str]) -> list[int]:
         """Those of ``threads`` that are in one of ``groups``, and those that are gone: they may have left children."""
@@ -66,7 +66,7 @@ class Node:
             found = {tid: resctrl_groups(self.proc, tid, tid) for tid in threads}
             wanted = frozenset(groups)
             return [tid for tid, actual in found.items() if actual is None or actual[0] in wanted]
-        members = {tid for name in groups for tid in self._members(name)}
+        members = {tid for name in groups for tid in self.members(name)}
         return [tid for tid in threads if tid in members or self._gone(tid)]
 
     def group_of(self, tid: int) -> str:
@@ -76,8 +76,8 @@ class Node:
             return groups[0] if groups else ""
         return self.membership().get(tid, "")
 
-    def _members(self, group: str) -> list[int]:
-        """None where the group has vanished: others make and remove theirs at any time."""
+    def members(self, group: str) -> list[int]:
+        """A group's threads; none where the group has vanished: others make and remove theirs at any time."""
         with suppress(GroupGoneError):
             return self.resctrl.tasks(group)
         return []

@@ -176,9 +176,8 @@ class Ledger:
     def _is_ours(self, name: str, resctrl: Resctrl) -> bool:
         if name not in self._inodes:
             return False
-        inode = self._inodes[name]
         try:
-            return inode is None or inode == resctrl.group_inode(name)
+            return self._inodes[name] in (None, resctrl.group_inode(name))
         except GroupGoneError:
             return False
 

@@ -66,6 +66,12 @@ class Placement:
             tasks.close()
         self._files.clear()
 
+    def forget(self, group: str) -> None:
+        """Closes the ``tasks`` file of a group that is gone, or is another one by now."""
+        tasks = self._files.pop(group, None)
+        if tasks is not None:
+            tasks.close()
+
     def monitor_of(self, target: Target | None) -> MonitoringGroup | None:
         """The monitoring group for threads of this target; None where they are in none, or it is not there yet."""
         group = self.monitoring.get(target.workload) if target else None

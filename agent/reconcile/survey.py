@@ -91,7 +91,7 @@ def survey_steps(node: Node, belonging: Belonging, into: Survey, below: str = "/
     look, is. Raises ResctrlError when the groups cannot be read.
     """
     look = _Look(node, belonging.rules, belonging.managed, belonging.monitoring, into)
-    look.read_groups()
+    yield from look.read_groups()
     into.members.update(look.placed.values())
     for number, cgroup in enumerate(walk(node.hierarchy.mount, below)):
         if number % CGROUPS_A_STEP == CGROUPS_A_STEP - 1:
@@ -101,7 +101,7 @@ def survey_steps(node: Node, belonging: Belonging, into: Survey, below: str = "/
             into.threads += len(threads)
             look.compare(cgroup.path, threads)
     if into.misplaced or into.unmonitored:
-        yield
+        yield from look.read_groups()
         look.confirm()
 
 
@@ -122,9 +122,16 @@ class _Look:
     measured: dict[str, dict[int, str]] = field(default_factory=dict)
     """Control group → thread → monitoring group, of those control groups that have some of ours."""
 
-    def read_groups(self) -> None:
+    def read_groups(self) -> Iterator[None]:
+        """There may be hundreds of monitoring groups, and the kernel walks all tasks for each."""
         self.placed = self.node.membership()
-        self.measured = {name: self.node.monitored(name) for name in {g.control for g in self.monitoring.values()}}
+        yield
+        self.measured = {}
+        for control in {group.control for group in self.monitoring.values()}:
+            members = self.measured[control] = {}
+            for name in self.node.resctrl.monitoring_groups(control):
+                members.update(dict.fromkeys(self.node.members(MonitoringGroup(control, name).path), name))
+                yield
 
     def threads(self, path: str) -> list[int]:
         hierarchy = self.node.hierarchy
@@ -143,7 +150,6 @@ class _Look:
 
     def confirm(self) -> None:
         """Drops what has died, moved or been placed since it was seen."""
-        self.read_groups()
         found = (*self.into.misplaced, *self.into.unmonitored)
         present = {path: set(self.threads(path)) for path in {thread.path for thread in found}}
         still = {m.tid for m in found if m.tid in present[m.path] and self.placed.get(m.tid, "") == m.actual}
@@ -160,7 +166,7 @@ class _Look:
         group = self.monitoring.get(target.workload)
         if group is None or group.control != target.group:
             return True
-        return to_be_monitored(self.measured[group.control].get(tid, ""), group, self.monitoring.values())
+        return to_be_monitored(self.measured.get(group.control, {}).get(tid, ""), group, self.monitoring.values())
 
     def _by_target(self, verdict: Verdict, threads: list[int]) -> Iterator[tuple[Target | None, list[int]]]:
         if not verdict.candidates:

@@ -9,6 +9,7 @@ that somebody removed, is put right by the next look.
 """
 
 import hashlib
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from agent.resctrl.errors import GroupGoneError, NotPermittedError, OutOfRmidsEr
 from agent.resctrl.filesystem import Resctrl
 from agent.resctrl.machine import NOT_GROUPS
 from agent.resctrl.monitoring_group import MonitoringGroup
+from agent.tasks.cgroups import cgroup_id
 
 LONGEST_NAME = 200
 """Bytes of a workload's name that its group's name keeps; the kernel takes 255 in all."""
@@ -37,13 +39,20 @@ class Done:
     failure: ResctrlError | None = None
     """Why it could not be done; the workload is placed in its class all the same."""
 
+    @property
+    def made(self) -> bool:
+        """Whether there is a group now that is still to be filled, thread by thread."""
+        moved_alone = isinstance(self.action, MoveMonitoring) and not self.threads
+        return self.failure is None and (moved_alone or isinstance(self.action, CreateMonitoring))
+
 
 def plan_monitoring(
     existing: Mapping[MonitoringGroup, str], wanted: Mapping[str, str], taken: Collection[str]
 ) -> tuple[MonitoringAction, ...]:
     """``existing``: ours → workload. ``wanted``: workload → control group. ``taken``: every monitoring group's path.
 
-    Pure. Moves come first, since they bring threads to their class; removals before what is new, for their RMIDs.
+    Pure. Moves come first, since they bring threads to their class; removals before what is new, for their RMIDs,
+    which go to the workloads in the order of ``wanted``.
     """
     moves: list[MoveMonitoring] = []
     removals: list[RemoveMonitoring] = []
@@ -57,7 +66,7 @@ def plan_monitoring(
         elif control != group.control:
             moves.append(MoveMonitoring(group, _named(control, workload, in_use), workload))
         held.add(workload)
-    fresh = sorted(workload for workload in wanted if workload not in held)
+    fresh = (workload for workload in wanted if workload not in held)
     creations = [CreateMonitoring(_named(wanted[workload], workload, in_use), workload) for workload in fresh]
     return (*moves, *removals, *creations)
 
@@ -66,15 +75,14 @@ def wanted_monitoring(rules: RuleBook, cgroups: Path, workloads: Iterable[str]) 
     """Of these workloads, those that exist and whose class is to count them apart → their control group.
 
     A cgroup exists while its directory does, also without tasks; a rule on the program while the policy has it.
+    Those whose rule comes first in the policy are first.
     """
     if not rules.monitors:
         return {}
-    targets = {workload: rules.target_of(workload) for workload in workloads}
-    return {
-        workload: target.group
-        for workload, target in targets.items()
-        if target is not None and target.monitored and _exists(cgroups, workload)
-    }
+    existing = (workload for workload in sorted(workloads) if _exists(cgroups, workload))
+    targets = {workload: target for workload in existing if (target := rules.target_of(workload)) and target.monitored}
+    by_rule = sorted(targets.items(), key=lambda item: item[1].rule.index)
+    return {workload: target.group for workload, target in by_rule}
 
 
 class WorkloadGroups:
@@ -89,8 +97,9 @@ class WorkloadGroups:
 
     def look(self) -> None:
         """Reads which there are."""
+        found = {of: group for group, of in sorted(self._ledger.monitoring(self._resctrl).items())}
         self.by_workload.clear()
-        self.by_workload.update({of: group for group, of in sorted(self._ledger.monitoring(self._resctrl).items())})
+        self.by_workload.update(found)
 
     def plan(self, wanted: Mapping[str, str]) -> tuple[MonitoringAction, ...]:
         """What to do so that there are the groups for ``wanted`` (workload → control group) and no others of ours."""
@@ -102,18 +111,20 @@ class WorkloadGroups:
         Once RMIDs have run out nothing more is created. Raises StateError.
         """
         exhausted: ResctrlError | None = None
-        for action in actions:
-            if exhausted is not None and isinstance(action, CreateMonitoring):
-                yield Done(action, failure=exhausted)
-                continue
-            try:
-                threads = self._do(action)
-            except ResctrlError as error:
-                exhausted = error if isinstance(error, (OutOfRmidsError, RmidsInLimboError)) else exhausted
-                yield Done(action, failure=error)
-            else:
-                yield Done(action, threads)
-        self.look()
+        try:
+            for action in actions:
+                if exhausted is not None and isinstance(action, CreateMonitoring):
+                    yield Done(action, failure=exhausted)
+                    continue
+                try:
+                    threads = self._do(action)
+                except ResctrlError as error:
+                    exhausted = error if isinstance(error, (OutOfRmidsError, RmidsInLimboError)) else exhausted
+                    yield Done(action, failure=error)
+                else:
+                    yield Done(action, threads)
+        finally:
+            self.look()
 
     def _do(self, action: MonitoringAction) -> int:
         match action:
@@ -131,8 +142,8 @@ class WorkloadGroups:
             self._resctrl.move_monitoring(group, to)
         except NotPermittedError:
             self._ledger.monitoring_removed(to)
+            self._remove(group)  # first, for its RMID
             self._create(to, workload)
-            self._remove(group)
             return 0
         except ResctrlError:
             self._ledger.monitoring_removed(to)
@@ -146,10 +157,11 @@ class WorkloadGroups:
         self._ledger.intend_monitoring(group, workload)
         try:
             self._resctrl.create_monitoring(group)
+            inode = self._resctrl.group_inode(group.path)
         except ResctrlError:
             self._ledger.monitoring_removed(group)
             raise
-        self._ledger.monitoring_created(group, self._resctrl.group_inode(group.path))
+        self._ledger.monitoring_created(group, inode)
 
     def _remove(self, group: MonitoringGroup) -> None:
         with suppress(GroupGoneError):
@@ -165,15 +177,15 @@ class WorkloadGroups:
 
 
 def _exists(cgroups: Path, workload: str) -> bool:
-    return not workload.startswith("/") or (cgroups / workload.lstrip("/")).is_dir()
+    return not workload.startswith("/") or cgroup_id(cgroups, workload) is not None
 
 
 def _named(control: str, workload: str, in_use: set[str]) -> MonitoringGroup:
     """A name that a person recognises: the cgroup's own or the rule's, with a mark where somebody else has that."""
     last = workload.rstrip("/").rpartition("/")[2].replace("\n", " ") or "root"
-    name = last.encode()[:LONGEST_NAME].decode(errors="ignore")
+    name = os.fsencode(last)[:LONGEST_NAME].decode(errors="ignore") or "unnamed"
     group = MonitoringGroup(control, name)
     if group.path in in_use or name in NOT_GROUPS or name in (".", ".."):
-        group = MonitoringGroup(control, f"{name}~{hashlib.sha256(workload.encode()).hexdigest()[:8]}")
+        group = MonitoringGroup(control, f"{name}~{hashlib.sha256(os.fsencode(workload)).hexdigest()[:8]}")
     in_use.add(group.path)
     return group

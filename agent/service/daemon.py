@@ -107,6 +107,7 @@ class Daemon:
         """Everything that is watched is armed before it is looked at first."""
         self._urgency.take()
         self._catch_signals()
+        resources.callback(self._drop_pending)
         self._policy_watch = policy_watch = PolicyWatch(self._places.policy)
         resources.callback(policy_watch.close)
         mounts = MountWatch(self._places.proc)
@@ -166,8 +167,8 @@ class Daemon:
             self._write_state()
 
     async def _reload(self) -> None:
-        self._notifier.reloading()
         try:
+            self._notifier.reloading()
             if self._keeper.node is not None:  # else there is nothing to put it in force on; reopening reads it
                 await self._keeper.reload()
         except NOT_NOW as error:
@@ -312,6 +313,10 @@ class Daemon:
 
         if what not in self._pending:
             self._pending[what] = asyncio.get_running_loop().call_later(delay_s, due)
+
+    def _drop_pending(self) -> None:
+        for timer in self._pending.values():
+            timer.cancel()
 
     def _watch_execs(self, wanted: bool) -> None:  # noqa: FBT001 - as the source has it
         if self._source is not None:

@@ -58,6 +58,8 @@ class FastPath:
         ``trouble`` takes other failures.
         """
         self.placement: Placement | None = None
+        self.without_group: frozenset[str] = frozenset()
+        """Workloads that could not get a monitoring group; they are tried again by the clock, not by their events."""
         self._monitor = monitor
         self._unmonitored: set[str] = set()
         self._look_at_everything = look_at_everything
@@ -131,7 +133,8 @@ class FastPath:
                 self._note_unmonitored(target)
 
     def _note_unmonitored(self, target: Target) -> None:
-        if self.placement and target.monitored and self.placement.monitor_of(target) is None:
+        waits = target.workload in self.without_group
+        if self.placement and target.monitored and not waits and self.placement.monitor_of(target) is None:
             self._unmonitored.add(target.workload)
             self._monitor()
 

@@ -14,7 +14,7 @@ from agent.policy import load
 from agent.policy.model import Policy
 from agent.policy.problem import PolicyRefusedError, Severity
 from agent.policy.render import as_text
-from agent.reconcile.actions import MoveMonitoring
+from agent.reconcile.actions import CreateGroup, CreateMonitoring, MoveMonitoring
 from agent.reconcile.apply import LOCK_WAIT_S, Applied, ApplyError, PlanObstructedError
 from agent.reconcile.contention import Contended
 from agent.reconcile.node import Node
@@ -164,11 +164,13 @@ class Keeper:
             fresh, plan, applied = Reconciler.start(node, ledger, in_force)
             moved: list[Done] = []
             with contextlib.suppress(ResctrlError, StateError):  # the pass that follows tries again, and says so
-                moved = fresh.monitor(())
+                for _ in fresh.monitor((), moved):
+                    pass  # without giving way: no event is to be handled by the rules before in between
         self._say_notes(applied)
         former, self._reconciler = self._reconciler, fresh
         self._policy = policy
         self._taken.clear()
+        self._cpus_changed = False
         self._settled = False
         self._watch_execs(policy.judges_programs)
         self._fast_path.use(fresh.placement)
@@ -215,7 +217,8 @@ class Keeper:
             else:
                 say_drift(plan.preparation)
             self._say_notes(applied)
-        if plan.cleanup or plan.given_back:
+        remade = any(isinstance(action, CreateGroup) for action in plan.preparation)
+        if plan.cleanup or plan.given_back or remade:
             await self.move_tasks(plan)
 
     async def run_pass(self) -> None:
@@ -250,18 +253,17 @@ class Keeper:
         """Monitoring groups for workloads that came, none for those that went. Raises one of NOT_NOW."""
         reconciler = self._reconciler
         came = self._fast_path.take_unmonitored() | self._without.keys()
-        if reconciler is None or not reconciler.watches_workloads:
-            return
-        await self._monitor(reconciler, came)
-        await self._give_way(reconciler.fill_workloads(came, self._fast_path.report))
+        if reconciler is not None and reconciler.watches_workloads:
+            await self._monitor(reconciler, came)
 
     async def _monitor(self, reconciler: Reconciler, seen: Iterable[str]) -> None:
         """Takes the lock only where there is something to do: placing never waits for it without need."""
         done: list[Done] = []
         if reconciler.plan_monitoring(seen):
             async with _locked(reconciler.node):
-                done = reconciler.monitor(seen)
+                await self._give_way(reconciler.monitor(seen, done))
         self._say_monitoring(done)
+        await self._give_way(reconciler.fill_made(done, self._fast_path.report))
 
     async def _give_way(self, steps: Iterator[None]) -> None:
         """Takes step after step as ordinary work, with events in between."""
@@ -309,8 +311,10 @@ class Keeper:
         """Workloads that changed class with their group, one line each; those that got no group, when it is news."""
         without: dict[str, str] = {}
         for each in done:
-            if each.failure is not None:
+            if isinstance(each.action, CreateMonitoring) and each.failure is not None:
                 without[each.action.workload] = str(each.failure)
+            elif each.failure is not None:
+                log.warning("Cannot change a monitoring group", workload=each.action.workload, reason=str(each.failure))
             elif isinstance(each.action, MoveMonitoring):
                 self._fast_path.report_carried(each.action, each.threads)
             else:
@@ -324,6 +328,7 @@ class Keeper:
                 reason=reason,
             )
         self._without = without
+        self._fast_path.without_group = frozenset(without)
 
     def _say_taken(self, survey: Survey, managed: frozenset[str]) -> None:
         """Once for each foreign group and class: rules go before what somebody did by hand."""

@@ -70,12 +70,11 @@ class Notifier:
             return
         try:
             fifo = os.open(self._reload_fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(fifo, "wb", buffering=0) as reader:
+                reader.write(b"\n")
         except OSError as error:
             if error.errno not in _NOBODY_READS:
-                self._complain(error)
-            return
-        with os.fdopen(fifo, "wb", buffering=0) as reader:
-            reader.write(b"\n")
+                log.warning("Cannot tell that a reload has begun", pipe=str(self._reload_fifo), error=str(error))
 
     def _complain(self, error: OSError) -> None:
         if not self._complained:
@@ -83,8 +82,8 @@ class Notifier:
             log.warning("Cannot notify the service manager", socket=self._address, error=str(error))
 
 
-_NOBODY_READS = frozenset({errno.ENOENT, errno.ENXIO})
-"""There is no such pipe, or one that an interrupted reload left behind."""
+_NOBODY_READS = frozenset({errno.ENOENT, errno.ENXIO, errno.EPIPE})
+"""There is no such pipe, or one that an interrupted reload left behind, or whose reader has just left."""
 
 
 def watchdog_interval_s(environ: Mapping[str, str] = os.environ) -> float | None:

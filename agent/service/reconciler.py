@@ -26,6 +26,7 @@ from agent.resctrl.machine import Machine
 from agent.resctrl.monitoring_group import MonitoringGroup
 from agent.resctrl.resources import Domains
 from agent.service.permissions import unjudged_rules
+from agent.tasks.cgroups import walk
 from agent.tasks.process import start_time
 
 
@@ -166,21 +167,21 @@ class Reconciler:
         """What ``monitor`` would do. Raises ResctrlError."""
         return _plan_monitoring(self.node, self.workload_groups, self.in_force.rules, seen)
 
-    def monitor(self, seen: Iterable[str]) -> list[Done]:
+    def monitor(self, seen: Iterable[str], done: list[Done]) -> Iterator[None]:
         """Monitoring groups for the workloads ``seen`` and those that have one, as their classes say now.
 
-        The caller holds the lock. What moves brings its threads along; what is new is filled by placing.
-        Raises ResctrlError where the groups cannot be read, StateError.
+        The caller holds the lock. What moves brings its threads along; what is new is to be filled (``fill_made``).
+        Adds to ``done``, and yields after each. Raises ResctrlError where the groups cannot be read, StateError.
         """
-        actions = self.plan_monitoring(seen)
-        done = list(self.workload_groups.carry_out(actions))
-        if actions:
-            self.placement.close()
-        return done
+        for each in self.workload_groups.carry_out(self.plan_monitoring(seen)):
+            self.placement.forget(each.action.group.path)
+            done.append(each)
+            yield
 
     def finish(self, plan: Plan) -> None:
         """Removes what no class needs any more, once tasks are where they belong; the caller holds the lock."""
         clean_up(plan, self.node.resctrl, self.ledger)
+        self.workload_groups.look()
         self.placement.managed -= {removal.group for removal in plan.cleanup}
         self.contention.managed = self.placement.managed
 
@@ -208,11 +209,16 @@ class Reconciler:
             report(self.placement.place(path))
             yield
 
-    def fill_workloads(self, names: Iterable[str], report: Callable[[Outcome], None]) -> Iterator[None]:
-        """The same for these workloads as they are now, without looking at all others. Raises ResctrlError."""
-        for name in names:
+    def fill_made(self, done: Iterable[Done], report: Callable[[Outcome], None]) -> Iterator[None]:
+        """Puts the threads of workloads into the monitoring groups that were made for them just now."""
+        made = [each.action.workload for each in done if each.made]
+        for name in (name for name in made if name.startswith("/")):
+            for cgroup in walk(self.node.hierarchy.mount, name):
+                report(self.placement.place(cgroup.path))
+                yield
+        if any(not name.startswith("/") for name in made):  # rules on programs, whose processes may be anywhere
             found = Survey()
-            yield from survey_steps(self.node, self._belonging(), found, name if name.startswith("/") else "/")
+            yield from survey_steps(self.node, self._belonging(), found)
             yield from self.fill(found.unmonitored, report)
 
     def _belonging(self) -> Belonging:

@@ -16,10 +16,10 @@ class Want(IntEnum):
     """The policy may have changed."""
     CORRECT = 4
     """Groups or schemata may not be as the policy says."""
-    MONITOR = 5
-    """Workloads came or went, so that monitoring groups may be missing or left over."""
-    PASS = 6
+    PASS = 5
     """Tasks may not be where they belong."""
+    MONITOR = 6
+    """Workloads came or went, so that monitoring groups may be missing or left over."""
 
 
 class Wants:

@@ -218,6 +218,27 @@ def test_without_rmids_a_workload_is_placed_all_the_same(agent: Agent, tree: Tre
     assert len(agent.log(said)) == 1
 
 
+def test_one_apply_puts_a_running_workload_into_its_group(resctrl: Path, tree: Tree, one_time: Start) -> None:
+    agent = one_time()
+    agent.stop()
+    agent.command("release")
+    start(tree, "web")
+    assert agent.command("plan").stdout.splitlines()[-2:] == [
+        f"create monitoring group batch/mon_groups/web for {tree.cgroup('web')}",
+        "move 4 threads into group batch",
+    ]
+    assert agent.command("apply").returncode == 0
+    assert all_in(agent, tree, "web", "batch/mon_groups/web")
+    assert agent.command("plan", "--exit-code").returncode == 0
+
+
+def test_any_name_of_a_cgroup_will_do(agent: Agent, tree: Tree) -> None:
+    """Whoever may make cgroups may call them what they like."""
+    start(tree, "jobs/\udcff")
+    start(tree, "jobs/after")
+    until(lambda: groups(agent) == {"unnamed", "after"}, "both are measured")
+
+
 def test_plan_and_apply_know_of_them_and_release_gives_them_back(resctrl: Path, tree: Tree, one_time: Start) -> None:
     agent = one_time()
     start(tree, "web")

@@ -157,6 +157,7 @@ MOVED = MonitoringGroup("latency", "web.service")
 def test_a_workloads_monitoring_group_is_known_after_a_restart(ledger):
     ledger.intend_monitoring(WEB, "/web.service")
     assert reopened(ledger).monitoring(Groups(**{WEB.path: 5})) == {WEB: "/web.service"}, "the intent does"
+    assert reopened(ledger).monitoring(Groups()) == {}, "not where it came to nothing"
     ledger.monitoring_created(WEB, 5)
     assert reopened(ledger).monitoring(Groups(**{WEB.path: 5})) == {WEB: "/web.service"}
     assert reopened(ledger).monitoring(Groups(**{WEB.path: 6})) == {}, "somebody made it anew"

@@ -54,6 +54,8 @@ def test_a_name_that_is_taken_gets_a_mark(taken):
         ("a/b", "b"),
         ("two\nlines", "two lines"),
         ("/" + "ä" * 200, "ä" * 100),
+        ("/a\udcffb", "ab"),
+        ("/\udcff", "unnamed"),
     ],
 )
 def test_any_workload_has_a_name_that_the_kernel_takes(workload, name):

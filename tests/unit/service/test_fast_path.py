@@ -1,6 +1,7 @@
 """Events are merged, and told of once for each workload."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -73,6 +74,33 @@ def test_a_cgroup_that_is_gone_by_the_end_of_the_storm_is_not_looked_at():
     path, _, _ = fast_path(placements)
     path.drain(Source([attached("/x"), Event(EventKind.CGROUP_REMOVED, 1001, 7, path="/x")]))
     assert placements.asked == ["/x"], "only its verdict is forgotten"
+
+
+MONITORED = replace(BATCH, monitored=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "without", "asked_for"),
+    [
+        (BATCH, (), []),
+        (MONITORED, (), ["workloads"]),
+        (MONITORED, (MONITORED.workload,), []),
+        (replace(MONITORED, workload="/measured"), (), []),
+    ],
+)
+def test_a_workload_without_a_monitoring_group_is_asked_for_unless_it_waits_for_one(target, without, asked_for):
+    path, asked, _ = fast_path(Placements(Outcome("/x", [(target, 3)])))
+    path.without_group = frozenset(without)
+    path.drain(Source([attached("/x")]))
+    assert asked == asked_for
+    assert path.take_unmonitored() == ({target.workload} if asked_for else set())
+    assert path.take_unmonitored() == set()
+
+
+def test_when_a_monitored_workload_goes_its_group_is_looked_at():
+    path, asked, _ = fast_path(Placements())
+    path.drain(Source([Event(EventKind.CGROUP_REMOVED, 1001, 7, path="/measured")]))
+    assert asked == ["workloads"]
 
 
 def test_a_workload_is_told_of_once_until_it_is_gone():
