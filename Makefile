@@ -42,7 +42,7 @@ test: $(VENV)/.for-testing  ## unit and emulated tests; without root those that 
 .PHONY: lab
 lab:  ## build guests with real kernels and emulated RDT and AMD QoS; as root on Debian, once, some 15 minutes
 	@.ci/packages lab
-	@$(SYSTEM_PYTHON) -m tests.kernel.lab build
+	@$(SYSTEM_PYTHON) -m tests.kernel.lab build $(GUESTS)
 
 .PHONY: test-kernel
 test-kernel: $(VENV)/.for-testing  ## tests in those guests

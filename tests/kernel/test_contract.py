@@ -11,8 +11,8 @@ from tests.kernel.lab import slots
 
 PAIRS = [(distribution, flavour.name) for flavour in FLAVOURS.values() for distribution in flavour.distributions]
 
-IN_SAMPLE = {("debian-12", "intel"), ("debian-13", "intel-cdp"), ("debian-sid", "amd")}
-"""Each kernel once, and three kinds of hardware that have the least in common."""
+IN_SAMPLE = {("debian-12", "intel"), ("debian-13", "intel-cdp"), ("debian-13", "amd")}
+"""Kinds of hardware that have the least in common; no kernel that is another one tomorrow."""
 
 Result = Callable[[tuple[str, str]], Comparison]
 

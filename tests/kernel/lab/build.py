@@ -15,15 +15,8 @@ class Built:
     qemu: Path
     system: Path
     boot: Path
-    made_from: str
-    """A digest of all the inputs."""
-
-
-def build(distribution: Distribution) -> Built:
-    """Build what is missing or was made from other inputs. Raises LabError."""
-    qemu_build.build()
-    guest_system.build(distribution)
-    return built(distribution)
+    identity: str
+    """Another one for every build, also from the same inputs: a state that was kept fits one build only."""
 
 
 def built(distribution: Distribution) -> Built:
@@ -32,8 +25,8 @@ def built(distribution: Distribution) -> Built:
     _check(cache.qemu(), qemu_build.made_from(), "QEMU", distribution)
     _check(guest / "system", guest_system.made_from(distribution), f"the {distribution.name} guest", distribution)
     guest_boot.build(distribution)
-    made_from = stages.digest(qemu_build.made_from(), guest_boot.made_from(distribution))
-    return Built(cache.qemu(), guest / "system", guest / "boot", made_from)
+    parts = (cache.qemu(), guest / "system", guest / "boot")
+    return Built(*parts, stages.digest(*map(stages.identity, parts)))
 
 
 def _check(directory: Path, made_from: str, what: str, distribution: Distribution) -> None:

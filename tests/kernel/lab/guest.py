@@ -144,7 +144,7 @@ class Guest:
     def _key(self, parts: Built) -> str:
         """All that the state depends on; how the counters behave in one run is not part of it."""
         preparation = [self._prepared, self._prepared_from, self._resctrl()] if self._prepared else []
-        described = json.dumps([parts.made_from, self._hardware.settings(), tsc.processor(), preparation])
+        described = json.dumps([parts.identity, self._hardware.settings(), tsc.processor(), preparation])
         return stages.digest(described, SETTLED, Path(machine.__file__))
 
     def _prepare(self, booted: Machine) -> None:

@@ -32,6 +32,12 @@ def is_current(directory: Path, made_from: str) -> bool:
         return False
 
 
+def identity(directory: Path) -> str:
+    """Of one build, which no other has: the same inputs give other packages on another day."""
+    stamp = directory / STAMP
+    return f"{stamp.read_text()} {stamp.stat().st_mtime_ns}"
+
+
 @contextmanager
 def rebuilt(directory: Path, made_from: str) -> Iterator[Path]:
     """An empty directory that takes the place of ``directory`` when the block ends well, and else goes away."""
