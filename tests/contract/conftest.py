@@ -1,6 +1,5 @@
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.mounting import EmulatedMounting, KernelMounting, Mounting, mounted_as_found
+from tests.contract.mounting import KernelMounting, Mounting, emulated_mounting, mounted_as_found
 from tests.contract.resctrl_mount import Processes, Resctrl
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def mounted(request: pytest.FixtureRequest) -> Iterator[Resctrl]:
     machine, kernel = request.param
     place = request.config.getoption("--resctrl")
-    with _found(place) if place else _emulated(_machine(machine, request.config), kernel) as mounting:
+    with _found(place) if place else emulated_mounting(_machine(machine, request.config), kernel) as mounting:
         resctrl = Resctrl(mounting, kernel)
         resctrl.remove_groups()
         resctrl.remember()
@@ -113,24 +112,6 @@ def _machine(name: str, config: pytest.Config) -> "Machine":
 @contextmanager
 def _found(place: Path) -> Iterator[Mounting]:
     yield KernelMounting(place)
-
-
-@contextmanager
-def _emulated(machine: "Machine", kernel: str) -> Iterator[Mounting]:
-    """Where any user can reach it; unmounted at the end, whatever was done to it."""
-    directory = Path(tempfile.mkdtemp(prefix="resctrl-agent-test-"))
-    directory.chmod(0o755)
-    place = directory / "resctrl"
-    place.mkdir()
-    mounting = EmulatedMounting(place, machine, kernel)
-    try:
-        mounting.mount(mounting.options)
-        yield mounting
-    finally:
-        mounting.end()
-    # Not with all that is in it: should it still be mounted, that would be the emulated files.
-    place.rmdir()
-    directory.rmdir()
 
 
 def _rules_of(release: str) -> str:

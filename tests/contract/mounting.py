@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -81,6 +82,24 @@ class EmulatedMounting:
     def _answer(self) -> str:
         assert self._emulator.stdout is not None
         return self._emulator.stdout.readline().decode().strip()
+
+
+@contextmanager
+def emulated_mounting(machine: "Machine", kernel: str) -> Iterator[EmulatedMounting]:
+    """An emulator where any user can reach it; unmounted at the end, whatever was done to it."""
+    directory = Path(tempfile.mkdtemp(prefix="resctrl-agent-test-"))
+    directory.chmod(0o755)
+    place = directory / "resctrl"
+    place.mkdir()
+    mounting = EmulatedMounting(place, machine, kernel)
+    try:
+        mounting.mount(mounting.options)
+        yield mounting
+    finally:
+        mounting.end()
+    # Not with all that is in it: should it still be mounted, that would be the emulated files.
+    place.rmdir()
+    directory.rmdir()
 
 
 @contextmanager

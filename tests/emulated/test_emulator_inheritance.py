@@ -3,22 +3,25 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agent.emulator.machines import MACHINES
+from tests.contract.mounting import emulated_mounting
 from tests.contract.resctrl_mount import PATIENCE_S, Processes, Resctrl, wait_until
 
 pytestmark = pytest.mark.bpf
 
 
 @pytest.fixture
-def resctrl(emulated: Callable[..., Path]) -> Resctrl:
-    mount = Resctrl(emulated("xeon-2s", "6.12"), "6.12")
-    mount.mkdir("a")
-    mount.mkdir("b")
-    return mount
+def resctrl() -> Iterator[Resctrl]:
+    with emulated_mounting(MACHINES["xeon-2s"], "6.12") as mounting:
+        mount = Resctrl(mounting, "6.12")
+        mount.mkdir("a")
+        mount.mkdir("b")
+        yield mount
 
 
 @pytest.fixture

@@ -150,4 +150,4 @@ def test_reloads_leave_no_descriptors_behind_as_in_tuned_724(agent):
     before = descriptors()
     for percent in (30, 40, 50, 60, 70):
         agent.follow(policy(percent))
-    assert descriptors() == before
+    assert descriptors() <= before

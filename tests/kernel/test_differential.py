@@ -8,15 +8,13 @@ many operations each program has.
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.contract.mounting import EmulatedMounting
+from tests.contract.mounting import emulated_mounting
 from tests.kernel.differential.comparison import Step, first_difference, read_transcript
 from tests.kernel.in_guests import asked_for, at_once
 from tests.kernel.lab.guest import CHECKOUT, Guest
@@ -88,16 +86,8 @@ def _on_kernel(distribution: str, machine: Hardware, programs: list[str]) -> lis
 
 
 def _on_emulator(distribution: str, machine: Hardware, programs: list[str]) -> list[Step]:
-    with tempfile.TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)  # other users are in the programs
-        place = Path(directory) / "resctrl"
-        place.mkdir()
-        mounting = EmulatedMounting(place, twin(machine), KERNELS[distribution])
-        try:
-            mounting.mount(mounting.options)
-            return read_transcript(_printed(_transcript(sys.executable, str(place), programs)))
-        finally:
-            mounting.end()
+    with emulated_mounting(twin(machine), KERNELS[distribution]) as mounting:
+        return read_transcript(_printed(_transcript(sys.executable, str(mounting.path), programs)))
 
 
 def _transcript(python: str, mount: str, programs: list[str]) -> tuple[str, ...]:
