@@ -35,7 +35,7 @@ def run_inside(guest: Guest, files: Iterable[str], record: str = "/dev/null") ->
 
 
 def asked_for(request: pytest.FixtureRequest, argument: str) -> list[tuple[str, str]]:
-    """The values of ``argument`` for which a test of the requesting module is to run in this session."""
+    """The values of ``argument`` for which a test of the requesting module is to be run."""
     functions = (item for item in request.session.items if isinstance(item, pytest.Function))
     own = (item for item in functions if item.path == request.path and argument in item.fixturenames)
     return [item.callspec.params[argument] for item in own]
