@@ -156,8 +156,8 @@ def _command_line(parts: Parts, memory: str, logs: Path, descriptors: Mapping[st
     yield from ("-M", "pc,hpet=off,memory-backend=memory", "-m", MEMORY, "-smp", CPUS)
     yield from ("-object", f"memory-backend-file,id=memory,size={MEMORY},mem-path={memory}")
     yield from ("-cpu", ",".join((PROCESSORS[parts.vendor], *(f"{feature}=off" for feature in COSTLY))))
-    # One thread for all CPUs of a guest: with one each, on a busy host, a CPU now and then ran an int3 that the kernel had
-    # put into its own code while changing it (mounting resctrl does) and had taken out again, and the guest panicked.
+    # One thread for all CPUs of a guest. With one each, on a busy host, a CPU now and then ran an int3 that the kernel
+    # had put into its own code while changing it (mounting resctrl does) and had taken out again: the guest panicked.
     yield from ("-accel", "tcg,thread=single,tb-size=256")
     yield from ("-kernel", str(parts.system / guest_system.KERNEL), "-initrd", str(parts.boot / guest_boot.INITRAMFS))
     disk = _quoted(parts.system / guest_system.ROOT)
